@@ -105,8 +105,21 @@ func (to *Timeout) moveAhead(delay time.Duration) bool {
 	return active && err == nil
 }
 
+// moveAheadAt is due.MoveAt.
+func (to *Timeout) moveAheadAt(deadline time.Time) bool {
+	c := &to.timer.clock
+	tick := c.DueAt(deadline)
+	word := to.word.Load()
+	if status(word) != pending || tickOf(word) <= c.Now() {
+		return false
+	}
+	active, err := to.reset(tick, true)
+	return active && err == nil
+}
+
 func init() {
 	due.Move = func(to any, delay time.Duration) bool { return to.(*Timeout).moveAhead(delay) }
+	due.MoveAt = func(to any, deadline time.Time) bool { return to.(*Timeout).moveAheadAt(deadline) }
 }
 
 // reset is Reset for a tick, or Move if onlyPending is true.

@@ -61,6 +61,10 @@ func TestMapExpiresWhileTasksWait(t *testing.T) {
 			require.False(t, ok)
 			_, ok = m.Touch("a", hour)
 			require.False(t, ok)
+			_, ok = m.TouchAt("a", time.Now().Add(hour))
+			require.False(t, ok)
+			_, ok = m.TouchIf("a", hour, func(int, time.Time) bool { t.Error("there is no such key"); return true })
+			require.False(t, ok)
 			_, ok = m.Deadline("a")
 			require.False(t, ok)
 			_, ok = m.Update("a", func(int) int { t.Error("there is no such key"); return 0 })
@@ -79,7 +83,7 @@ func TestMapExpiresWhileTasksWait(t *testing.T) {
 		require.Equal(t, 4, value)
 		require.NoError(t, m.Set("b", 5, tick)) // due soon, and waits too
 		pass(time.Second)
-		require.NoError(t, m.Set("b", 6, 2*hour))
+		require.NoError(t, m.SetAt("b", 6, time.Now().Add(2*hour)))
 		require.Equal(t, map[string]int{"a": 4, "b": 6, "c": 3}, maps.Collect(m.All()))
 		require.Empty(t, ends)
 		release()
@@ -158,6 +162,10 @@ func TestMapExpiresWhileTheWorkerIsLate(t *testing.T) {
 			require.False(t, ok, "Get")
 			_, ok = m.Touch("a", hour)
 			require.False(t, ok, "Touch")
+			_, ok = m.TouchAt("a", time.Now().Add(hour))
+			require.False(t, ok, "TouchAt")
+			_, ok = m.TouchIf("a", hour, func(int, time.Time) bool { t.Error("there is no such key"); return true })
+			require.False(t, ok, "TouchIf")
 			_, ok = m.Deadline("a")
 			require.False(t, ok, "Deadline")
 			_, ok = m.Update("a", func(int) int { t.Error("there is no such key"); return 0 })
@@ -175,7 +183,7 @@ func TestMapExpiresWhileTheWorkerIsLate(t *testing.T) {
 		require.NoError(t, m.Set("c", 7, 2*hour))
 		require.NoError(t, m.Set("d", 8, tick)) // late too, and replaced again
 		pass(tick)
-		require.NoError(t, m.Set("d", 9, 2*hour))
+		require.NoError(t, m.SetAt("d", 9, time.Now().Add(2*hour)))
 		require.Empty(t, ends)
 		release()
 		require.NoError(t, m.Set("f", 10, 2*hour))
@@ -214,14 +222,19 @@ func TestMapExpiresOnTheOtherSide(t *testing.T) {
 	})
 }
 
-// A key expires while the f of an Update runs and the worker is late. The result is dropped.
+// A key expires while the f of an Update or a TouchIf runs and the worker is late. The result is dropped.
 func TestMapUpdateWhileTheWorkerIsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t)
 		m := New[string, int](timer, nil)
 		require.NoError(t, m.Set("a", 1, 20*tick))
 		holdUp(t, timer)
-		_, ok := m.Update("a", func(int) int { pass(20 * tick); return 10 })
+		_, ok := m.Update("a", func(int) int { pass(10 * tick); return 10 })
+		require.True(t, ok)
+		_, ok = m.TouchIf("a", hour, func(int, time.Time) bool { pass(10 * tick); return true })
+		require.False(t, ok)
+		require.NoError(t, m.Set("b", 1, 20*tick))
+		_, ok = m.Update("b", func(int) int { pass(20 * tick); return 10 })
 		require.False(t, ok)
 	})
 }

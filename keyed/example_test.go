@@ -1,6 +1,8 @@
 package keyed_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -133,6 +135,92 @@ func ExampleMap_RemoveIf() {
 	// Output:
 	// Ben has finished it: false
 	// Ada has finished it: true
+}
+
+// A lease ends at a time that another program has chosen. A renewal says the next one.
+func ExampleMap_SetAt() {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	ended := make(chan string)
+	leases := keyed.New(timer, func(id string, holder string) { ended <- holder })
+	until := time.Now().Add(time.Minute) // as read from a message
+	if err := leases.SetAt("lock-1", "Ada", until); err != nil {
+		panic(err) // the zero Time, stopped, closed, or too many pending
+	}
+	if _, ok := leases.TouchAt("lock-1", until.Add(time.Minute)); ok {
+		fmt.Println("renewed")
+	}
+	leases.TouchAt("lock-1", time.Now()) // given back
+	fmt.Println("ended:", <-ended)
+	// Output:
+	// renewed
+	// ended: Ada
+}
+
+// A client asks for more time for a message that is in flight. It gets it only if the message is its own, and at most up to a
+// limit. TouchIf looks at the message and moves its deadline in one step.
+func ExampleMap_TouchIf() {
+	timer, err := hashedwheel.New()
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	type message struct {
+		client string
+		limit  time.Time
+	}
+	inFlight := keyed.New(timer, func(id string, _ message) { fmt.Println("deliver again:", id) })
+	if err := inFlight.Set("m1", message{"Ada", time.Now().Add(time.Hour)}, time.Minute); err != nil {
+		panic(err) // stopped, closed, or too many pending
+	}
+	touch := func(id, client string, delay time.Duration) bool {
+		_, ok := inFlight.TouchIf(id, delay, func(m message, deadline time.Time) bool {
+			until := time.Now().Add(delay)
+			return m.client == client && until.After(deadline) && until.Before(m.limit)
+		})
+		return ok
+	}
+	fmt.Println("Ben:", touch("m1", "Ben", 10*time.Minute))
+	fmt.Println("Ada:", touch("m1", "Ada", 10*time.Minute))
+	fmt.Println("Ada, for a minute:", touch("m1", "Ada", time.Minute)) // would be sooner
+	fmt.Println("Ada, for a day:", touch("m1", "Ada", 24*time.Hour))
+	// Output:
+	// Ben: false
+	// Ada: true
+	// Ada, for a minute: false
+	// Ada, for a day: false
+}
+
+// A queue is closed. Each message that was in flight is either delivered again by then, or stored.
+func ExampleMap_Close() {
+	timer, err := hashedwheel.New() // which other queues use too
+	if err != nil {
+		panic(err)
+	}
+	defer timer.Stop()
+
+	inFlight := keyed.New(timer, func(id, text string) { fmt.Println("deliver again:", id) })
+	if err := inFlight.Set("m1", "hello", time.Minute); err != nil {
+		panic(err) // stopped, closed, or too many pending
+	}
+	for _, message := range inFlight.Close() {
+		fmt.Println("store:", message.Key, message.Value)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := inFlight.WaitRunning(ctx); err != nil { // for deliveries that had begun
+		panic(err)
+	}
+	err = inFlight.Set("m2", "late", time.Minute)
+	fmt.Println(err, errors.Is(err, keyed.ErrClosed))
+	// Output:
+	// store: m1 hello
+	// keyed: the Map is closed true
 }
 
 // Each session is stored when it expires, which takes a while. At most two are stored at a time, however many expire at once.

@@ -8,7 +8,7 @@
 //	s, ok := sessions.Touch(id, 30*time.Minute) // the user was active
 //
 // A Map is not a cache: it has no limit of its size, and loads nothing. For that see github.com/maypok86/otter. A Map that
-// the program drops stays in memory until its keys have expired, unless Clear removes them.
+// the program drops stays in memory until its keys have expired, unless Clear or Close removes them.
 //
 // A program may have a map of its own with the same keys, and a lock for it. Then expired must check, with that lock held,
 // that the entry there is still the one that has expired. The program may have set the key again meanwhile.
@@ -38,8 +38,8 @@ import (
 //	 Set      |   v     its boundary        the timer starts its task
 //	-----> pending ------------------> due ------------------> expired: the task removes it, and calls expired
 //	          |                         |
-//	          |  Remove, Clear          |
-//	          +-------------------------|--------------------> canceled: removed by the same call
+//	          |  Remove, Clear, Close   |  Close
+//	          +-------------------------+--------------------> canceled: removed by the same call
 //	          |  Timer.Stop             |  Timer.Stop
 //	          +-------------------------+--------------------> left: stays in the map, until it is removed, or
 //	                                                           until the caller of Stop runs the task
@@ -47,17 +47,17 @@ import (
 // An item is alive if and only if its timeout is pending and not due. It is due when its tick boundary has passed by the
 // clock. Its task may start much later, because of a limit of the timer or of the map, an executor or a task that hangs, or
 // because the worker of the timer is late. Meanwhile calls treat the key as gone. An item that is due and waits stays in the
-// map, so that it is found after Stop. Set may put a new item in its place.
+// map, so that it is found after Stop. Set may put a new item in its place. close.go says how Close finds the old one.
 //
 // Each method reads the clock after it has taken the lock, and acts as of that time. If its goroutine is stopped then, and
 // goes on after the boundary, the call still counts as before it. No other call of the key can have come in between.
 //
-// Each method except Update and RemoveIf (update.go) holds the lock of the shard from its look-up in the map to its last
+// Each method except Update, TouchIf and RemoveIf (update.go) holds the lock of the shard from its look-up in the map to its last
 // change. The task takes the lock before anything else. The timer ends timeouts without the lock. But while an item is in the
 // map, its timeout ends only once:
 //
 //   - Only add arms a timeout that is not pending, and its item is not in the map then. Set and Touch use
-//     due.Move, which fails if the timeout has ended.
+//     due.Move or due.MoveAt, which fail if the timeout has ended.
 //   - A user gets a timeout only from Stop or in a panic handler. After Stop, Reset fails. In a panic handler, the item
 //     has left the map, and Run finds that it has ended. So a Reset there has no effect on the Map.
 //
@@ -76,15 +76,15 @@ import (
 // item is not used again if its timeout has expired, or if Stop has ended it.
 //
 // The caller of Stop has the timeouts that were left, and may run their tasks at any time. Such a run expires the
-// value. But each value has one end: Remove and Clear mark an item that Stop has ended, and then Run does nothing. Add
+// value. But each value has one end: Remove, Clear and Close mark an item that Stop has ended, and then Run does nothing. Add
 // does not replace such an item.
 //
 // Before Run has the lock, it reads only the shard of the item, which never changes. Add locks the shard before it
 // arms the timeout, and unlocks it when the key and the value are in place. So Run never sees an item without them.
 
 // A Map is a map whose entries expire. Any goroutine may call its methods, also from inside the function that
-// is called when a key expires. Each value has one end: it expires, is replaced, is removed, or is left when
-// the timer is stopped.
+// is called when a key expires. Each value has one end: it expires, is replaced, is removed, is left when
+// the timer is stopped, or is returned by Close.
 //
 // A key expires at the first tick boundary at or after the end of its life. Until then calls find it, up to a tick longer than
 // the delay says. From then on no call finds it. If the tasks of the timer wait for WithMaxConcurrency, for an executor or for
@@ -92,10 +92,10 @@ import (
 // only the call of expired comes later.
 //
 // After [hashedwheel.Timer.Stop] the timer expires no key. Get and Touch find nothing, and Set and GetOrSet return
-// hashedwheel.ErrStopped. The keys that were left stay in the Map, also those for which expired was still to be called.
-// Len, All, Remove, RemoveIf and Clear work on them, so that a program can release what they hold. A key that was left expires only
+// hashedwheel.ErrStopped. SetAt, TouchAt and TouchIf are like Set and Touch. The keys that were left stay in the Map, also those for which expired was still to be called.
+// Len, All, Remove, RemoveIf, Clear and Close work on them, so that a program can release what they hold. A key that was left expires only
 // if the caller of Stop runs the task of its timeout. If a key was set again before expired was called for its old value,
-// the Map no longer has the old value. Only the timeout that Stop returns has it.
+// only Close and the timeout that Stop returns have the old value.
 //
 // Methods of the zero Map panic. Make one with New.
 //
@@ -108,6 +108,7 @@ type Map[K comparable, V any] struct {
 	jitter  float64
 	seed    maphash.Seed
 	shards  []shard[K, V]
+	closing sync.Mutex // held by Close, so that a second one waits until the first has all entries
 }
 
 // A shard holds some of the keys. So goroutines on different cores seldom wait for each other.
@@ -119,7 +120,10 @@ type shard[K comparable, V any] struct {
 	most  int         // the most items at once since the map was made
 	spare *item[K, V] // the last one that was removed, for reuse; or nil
 
-	updates map[K]*update // of keys with a call of Update or RemoveIf; nil until the first
+	updates map[K]*update // of keys with a call of Update, TouchIf or RemoveIf; nil until the first
+
+	overdue map[*item[K, V]]struct{} // due, and no longer in items, until the task comes; nil until the first
+	closed  bool                     // by Close
 
 	_ [64]byte // so that shards do not share a line
 }
@@ -135,7 +139,37 @@ type item[K comparable, V any] struct {
 	ended bool // Run must do nothing
 }
 
-var errNotEqual = errors.New("keyed: the key does not equal itself (NaN?)")
+// A term is how long a life lasts: a delay from now, or until a deadline, if that is not zero.
+type term struct {
+	delay    time.Duration
+	deadline time.Time
+}
+
+// arm arms a timeout that is not pending.
+func (t term) arm(to *hashedwheel.Timeout) (err error) {
+	if t.deadline.IsZero() {
+		_, err = to.Reset(t.delay)
+	} else {
+		_, err = to.ResetAt(t.deadline)
+	}
+	return err
+}
+
+// move moves the timeout of an item of the map, and reports whether the item was alive. Called with mu held.
+func (t term) move(to *hashedwheel.Timeout) bool {
+	if t.deadline.IsZero() {
+		return due.Move(to, t.delay)
+	}
+	return due.MoveAt(to, t.deadline)
+}
+
+// ErrClosed is returned by Set, SetAt and GetOrSet after Close.
+var ErrClosed = errors.New("keyed: the Map is closed")
+
+var (
+	errNotEqual     = errors.New("keyed: the key does not equal itself (NaN?)")
+	errZeroDeadline = errors.New("keyed: the deadline is the zero Time, which elsewhere means no deadline")
+)
 
 // New returns an empty Map whose entries expire by the timer t. When a key expires, the Map removes it, and then calls
 // expired in the task of its timeout. So the options of the timer for tasks hold for expired, which may be nil. Expired shares
@@ -154,7 +188,7 @@ func New[K comparable, V any](t *hashedwheel.Timer, expired func(key K, value V)
 	c := newConfig(opts)
 	m := &Map[K, V]{timer: t, expired: expired, jitter: c.jitter, seed: maphash.MakeSeed(), shards: make([]shard[K, V], n)}
 	if c.concurrency > 0 && expired != nil {
-		m.limit = &limit[K, V]{n: c.concurrency}
+		m.limit = newLimit[K, V](c.concurrency)
 	}
 	for i := range m.shards {
 		m.shards[i].owner = m
@@ -177,19 +211,32 @@ func (m *Map[K, V]) shard(key K) *shard[K, V] {
 // Set stores a value that expires after delay. If the key is present, Set replaces its value and deadline.
 // It does not replace a value that has expired: expired is called for that value too.
 //
-// The error is hashedwheel.ErrStopped, or hashedwheel.ErrTooManyPending for a key that is not present. A key
+// The error is hashedwheel.ErrStopped, ErrClosed, or hashedwheel.ErrTooManyPending for a key that is not present. A key
 // that does not equal itself, such as NaN, is an error too. After an error nothing has changed.
 func (m *Map[K, V]) Set(key K, value V, delay time.Duration) error {
+	return m.set(m.shard(key), key, value, m.life(delay))
+}
+
+// SetAt is Set with a deadline instead of a delay, as in [hashedwheel.Timer.NewTimeoutAt]. WithJitter does not change
+// the deadline. A deadline that has passed counts as a delay of zero. The zero Time is an error.
+func (m *Map[K, V]) SetAt(key K, value V, deadline time.Time) error {
 	s := m.shard(key)
+	if deadline.IsZero() {
+		return errZeroDeadline
+	}
+	return m.set(s, key, value, term{deadline: deadline})
+}
+
+// set is Set and SetAt.
+func (m *Map[K, V]) set(s *shard[K, V], key K, value V, t term) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delay = m.life(delay)
-	if it := s.items[key]; it != nil && it.move(delay) {
+	if it := s.items[key]; it != nil && t.move(&it.timeout) {
 		it.value = value
 		s.overtake(key, replaced)
 		return nil
 	}
-	return m.add(s, key, value, delay)
+	return m.add(s, key, value, t)
 }
 
 // GetOrSet returns the value of a key and true, if the key is present, and leaves its deadline as it is.
@@ -213,15 +260,19 @@ func (m *Map[K, V]) GetOrSet(key K, value V, delay time.Duration) (V, bool, erro
 }
 
 // add stores a new item, which may replace one that is due or has expired. Called with mu held.
-func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) error {
-	if key != key {
+func (m *Map[K, V]) add(s *shard[K, V], key K, value V, t term) error {
+	switch {
+	case s.closed:
+		return ErrClosed
+	case key != key:
 		return errNotEqual
 	}
-	if old := s.items[key]; old != nil && (old.left() || old.alive(s.now())) {
+	old := s.items[key]
+	if old != nil && (old.left() || old.alive(s.now())) {
 		// Stop has ended the old item, or is about to: Move has failed although the item is alive. So it stays in the map.
 		// Without this check, the spare item could take its place, if it is on the queue and Stop has not taken it yet.
 		if old.left() {
-			_, _ = old.timeout.Reset(delay) // fails, and counts as rejected; a Move that finds Stop at work counts too
+			_ = t.arm(&old.timeout) // fails, and counts as rejected; a Move that finds Stop at work counts too
 		}
 		return hashedwheel.ErrStopped
 	}
@@ -230,13 +281,16 @@ func (m *Map[K, V]) add(s *shard[K, V], key K, value V, delay time.Duration) err
 		it = &item[K, V]{shard: s}
 		m.timer.Bind(&it.timeout, it)
 	}
-	if _, err := it.timeout.Reset(delay); err != nil { // it panics if the timer belongs to another synctest bubble
+	if err := t.arm(&it.timeout); err != nil { // it panics if the timer belongs to another synctest bubble
 		s.spare = it
 		return err
 	}
 	// The task may have been started by now. Then it waits for the lock, and finds the key and the value.
 	s.spare = nil
 	s.overtake(key, lost)
+	if old != nil {
+		s.keepOverdue(old)
+	}
 	it.key, it.value = key, value
 	if s.items == nil {
 		s.items = make(map[K]*item[K, V])
@@ -273,11 +327,26 @@ func (m *Map[K, V]) Deadline(key K) (time.Time, bool) {
 // has returned does not expire before that, unless its deadline is changed again. If Touch returns false,
 // nothing has changed: there is no such key, or it has expired, or the timer is stopped.
 func (m *Map[K, V]) Touch(key K, delay time.Duration) (V, bool) {
+	return m.shard(key).touch(key, m.life(delay))
+}
+
+// TouchAt is Touch with a deadline instead of a delay. WithJitter does not change the deadline. A deadline that has
+// passed counts as a delay of zero. For the zero Time, TouchAt returns false.
+func (m *Map[K, V]) TouchAt(key K, deadline time.Time) (V, bool) {
 	s := m.shard(key)
+	if deadline.IsZero() {
+		var none V
+		return none, false
+	}
+	return s.touch(key, term{deadline: deadline})
+}
+
+// touch is Touch and TouchAt.
+func (s *shard[K, V]) touch(key K, t term) (V, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delay = m.life(delay)
-	if it := s.items[key]; it != nil && it.move(delay) {
+	if it := s.items[key]; it != nil && t.move(&it.timeout) {
+		s.noteMove(key)
 		return it.value, true
 	}
 	var none V
@@ -377,9 +446,6 @@ func (s *shard[K, V]) nowHere() uint64 { return due.NowHere(s.owner.timer) }
 // alive reports whether an item of the map is alive at tick now. Called with mu held.
 func (it *item[K, V]) alive(now uint64) bool { return due.Ahead(&it.timeout, now) }
 
-// move gives an item of the map a new deadline, and reports whether it was alive. Called with mu held.
-func (it *item[K, V]) move(delay time.Duration) bool { return due.Move(&it.timeout, delay) }
-
 // listed reports whether All yields an item and Len counts it: it is alive, or was left at Stop. Called with mu held.
 func (it *item[K, V]) listed(now uint64) bool { return it.alive(now) || it.left() }
 
@@ -414,13 +480,17 @@ func (it *item[K, V]) Run(*hashedwheel.Timeout) {
 	it.ended = true
 	if s.items[it.key] == it {
 		s.remove(it.key)
+	} else {
+		delete(s.overdue, it)
 	}
+	m := s.owner
+	calls := m.expired != nil && (m.limit == nil || m.limit.start(it)) // with mu held, so that Close finds the item: see close.go
 	s.mu.Unlock()
-	// From here on, nobody else uses the item.
-	switch m := s.owner; {
-	case m.expired == nil:
+	// From here on, only the goroutine that calls expired uses the item.
+	switch {
+	case !calls:
 	case m.limit != nil:
-		m.limit.expire(it)
+		m.limit.run(it)
 	default:
 		m.expired(it.key, it.value)
 	}
@@ -449,6 +519,17 @@ func (s *shard[K, V]) keep(it *item[K, V]) {
 	var value V
 	it.key, it.value = key, value
 	s.spare = it
+}
+
+// keepOverdue keeps an item that has left the map before its task has come. Called with mu held.
+func (s *shard[K, V]) keepOverdue(it *item[K, V]) {
+	if s.owner.expired == nil {
+		return // its value has ended
+	}
+	if s.overdue == nil {
+		s.overdue = make(map[*item[K, V]]struct{})
+	}
+	s.overdue[it] = struct{}{}
 }
 
 // length returns the number of keys. It looks at each if some may be due.
@@ -480,7 +561,8 @@ func (s *shard[K, V]) clear() (n int) {
 			s.overtake(key, lost)
 			n++
 		case it.timeout.IsExpired():
-			s.overtake(key, lost) // its task has been started, and finds that the item is not in the map
+			s.overtake(key, lost)
+			s.keepOverdue(it) // its task has been started, and finds that the item is not in the map
 		default:
 			if waiting == nil {
 				waiting = make(map[K]*item[K, V])

@@ -142,6 +142,91 @@ func TestMapGetOrSet(t *testing.T) {
 	})
 }
 
+// SetAt and TouchAt end a life where ResetAt would, exactly, with and without a key. Jitter does not change it. The zero Time
+// changes nothing.
+func TestMapSetAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t)
+		m := New[string, int](timer, nil, WithJitter(1))
+		var like hashedwheel.Timeout
+		timer.Bind(&like, hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {}))
+		pass(hour + tick/3)
+		ahead := []time.Duration{
+			math.MinInt64, -hour, -tick, -1, 0, 1, tick/3*2 - 1, tick / 3 * 2, tick, hour + tick/3*2 - 1, hour + tick/3*2 + 1, math.MaxInt64,
+		}
+		for _, before := range []time.Duration{-1, tick, 2 * hour} { // the deadline that the key had; or none
+			for _, d := range ahead {
+				at := time.Now().Add(d)
+				_, err := like.ResetAt(at)
+				require.NoError(t, err)
+				m.Clear()
+				for _, touch := range []bool{false, true} {
+					if before > 0 {
+						require.NoError(t, m.SetAt("a", 1, time.Now().Add(before)))
+					}
+					if touch && before > 0 {
+						value, ok := m.TouchAt("a", at)
+						require.True(t, ok)
+						require.Equal(t, 1, value)
+					} else {
+						require.NoError(t, m.SetAt("a", 2, at))
+					}
+					deadline, ok := m.Deadline("a")
+					require.True(t, ok)
+					require.Equal(t, like.Deadline(), deadline, "%v ahead, before %v", d, before)
+				}
+			}
+		}
+		m.Clear()
+		require.NoError(t, m.SetAt("a", 1, time.Now().Add(5*tick)))
+		require.Error(t, m.SetAt("a", 2, time.Time{}))
+		require.Error(t, m.SetAt("b", 2, time.Time{}))
+		value, ok := m.TouchAt("a", time.Time{})
+		require.False(t, ok)
+		require.Zero(t, value)
+		_, ok = m.TouchAt("b", time.Now().Add(hour))
+		require.False(t, ok)
+		pass(5 * tick)
+		require.Equal(t, map[string]int{"a": 1}, maps.Collect(m.All()))
+		pass(tick)
+		require.Zero(t, m.Len())
+		_, ok = m.TouchAt("a", time.Now().Add(hour))
+		require.False(t, ok)
+		like.Cancel()
+		timer.Stop()
+		require.ErrorIs(t, m.SetAt("a", 1, time.Now().Add(hour)), hashedwheel.ErrStopped)
+	})
+}
+
+// A deadline with a monotonic reading is exact on real time too: one at a boundary does not become the next one, although time
+// passes during the call.
+func TestMapSetAtBoundary(t *testing.T) {
+	m := New[string, int](newTimer(t, hashedwheel.WithTick(20*time.Microsecond)), nil)
+	require.NoError(t, m.Set("a", 1, hour))
+	boundary, ok := m.Deadline("a")
+	require.True(t, ok)
+	check := func(what string) {
+		t.Helper()
+		got, ok := m.Deadline("a")
+		require.True(t, ok)
+		require.Zero(t, got.Sub(boundary), what)
+	}
+	for range 100 {
+		require.NoError(t, m.Set("a", 2, 2*hour))
+		require.NoError(t, m.SetAt("a", 3, boundary))
+		check("SetAt")
+		_, ok = m.Touch("a", 2*hour)
+		require.True(t, ok)
+		_, ok = m.TouchAt("a", boundary)
+		require.True(t, ok)
+		check("TouchAt")
+		m.Clear()
+		require.NoError(t, m.SetAt("a", 4, boundary))
+		check("SetAt of a new key")
+	}
+	m.Clear()
+}
+
 // A Set that is refused changes no value and no deadline, and adds no key.
 func TestMapRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -605,11 +690,14 @@ func TestMapAllocations(t *testing.T) {
 func testAllocations[K comparable](t *testing.T, timer *hashedwheel.Timer, key K) {
 	m := New[K, int](timer, nil)
 	require.NoError(t, m.Set(key, 1, time.Hour))
+	deadline := time.Now().Add(2 * time.Hour)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		m.Set(key, 2, time.Hour)
 		m.GetOrSet(key, 3, time.Hour)
 		m.Touch(key, 3*time.Hour)
 		m.Touch(key, time.Hour)
+		m.SetAt(key, 4, deadline)
+		m.TouchAt(key, deadline)
 		m.Get(key)
 	}), "%T", key)
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
@@ -624,6 +712,7 @@ func TestZeroMap(t *testing.T) {
 	arguments := map[string][]any{
 		"All":      {},
 		"Clear":    {},
+		"Close":    {},
 		"Deadline": {1},
 		"Get":      {1},
 		"GetOrSet": {1, 2, time.Hour},
@@ -631,8 +720,13 @@ func TestZeroMap(t *testing.T) {
 		"Remove":   {1},
 		"RemoveIf": {1, func(int) bool { return true }},
 		"Set":      {1, 2, time.Hour},
+		"SetAt":    {1, 2, time.Time{}},
 		"Touch":    {1, time.Hour},
+		"TouchAt":  {1, time.Time{}},
+		"TouchIf":  {1, time.Hour, func(int, time.Time) bool { return true }},
 		"Update":   {1, func(int) int { return 0 }},
+
+		"WaitRunning": {t.Context()},
 	}
 	zero := new(Map[int, int])
 	methods := reflect.TypeOf(zero)

@@ -11,94 +11,112 @@ import (
 type limit[K comparable, V any] struct {
 	n int // immutable
 
-	mu      sync.Mutex
-	running int           // tasks that call expired; n while items wait
-	waiting []*item[K, V] // the first is next
+	mu      sync.Mutex                    // locked with or without the mu of a shard, which comes first
+	calling map[*item[K, V]]chan struct{} // the calls in progress; n while items wait. The channel is closed at the end of the call, and nil if no goroutine waits
+	waiting []*item[K, V]                 // the first is next
 }
 
-// expire calls expired for an item that has left the map, or leaves it to a task that is calling expired.
-func (l *limit[K, V]) expire(it *item[K, V]) {
-	if l.start(it) {
-		l.run(it)
-	}
+func newLimit[K comparable, V any](n int) *limit[K, V] {
+	return &limit[K, V]{n: n, calling: make(map[*item[K, V]]chan struct{})}
 }
 
-// start reports whether the caller may run. Otherwise the item waits.
+// start begins the call for an item, and returns true if the caller must make it by run. Otherwise the item waits.
 func (l *limit[K, V]) start(it *item[K, V]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.running == l.n {
+	if len(l.calling) == l.n {
 		l.waiting = append(l.waiting, it)
 		return false
 	}
-	l.running++
+	l.calling[it] = nil
 	return true
 }
 
-// next returns the item that has waited for longest. If there is none, it returns nil, and the caller no longer runs.
-func (l *limit[K, V]) next() (it *item[K, V]) {
+// next ends the call for an item, and begins the one for the item that has waited for longest, which it returns. If none
+// waits, it returns nil.
+func (l *limit[K, V]) next(it *item[K, V]) *item[K, V] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if over := l.calling[it]; over != nil {
+		close(over)
+	}
+	delete(l.calling, it)
 	if len(l.waiting) == 0 {
-		l.running--
 		l.waiting = nil
 		return nil
 	}
 	it, l.waiting[0] = l.waiting[0], nil
 	l.waiting = l.waiting[1:]
+	l.calling[it] = nil
 	return it
 }
 
-// run calls expired for an item, and then for one item of the queue after another.
+// takeWaiting returns the items that wait, and forgets them. So no call for them begins.
+func (l *limit[K, V]) takeWaiting() []*item[K, V] {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	waiting := l.waiting
+	l.waiting = nil
+	return waiting
+}
+
+// untilOver returns a channel for each call in progress, which is closed when the call is over.
+func (l *limit[K, V]) untilOver() (calls []<-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for it, over := range l.calling {
+		if over == nil {
+			over = make(chan struct{})
+			l.calling[it] = over
+		}
+		calls = append(calls, over)
+	}
+	return calls
+}
+
+// run calls expired for an item whose call start has begun, and then for one item of the queue after another.
 //
 // A call may end its goroutine by runtime.Goexit. Then only deferred functions still run there. If one of them made the next
 // call, calls would nest. So another goroutine makes it, and this one waits until no call is left. Meanwhile the task
 // runs: it counts for the limits of the timer, and Shutdown waits for it.
 func (l *limit[K, V]) run(it *item[K, V]) {
-	over := false
 	defer func() {
-		if over {
+		if it == nil {
 			return
 		}
 		value := recover()
 		done := make(chan struct{})
-		l.goOn(done)
+		l.goOn(it, done)
 		if value != nil { // the panic handler has panicked, to end the program. An executor may recover it
 			panic(value)
 		}
 		<-done
 	}()
-	l.callAll(it)
-	over = true
+	for ; it != nil; it = l.next(it) {
+		it.callExpired()
+	}
 }
 
-// goOn starts a goroutine that calls expired for the items of the queue. If a call ends it, another one goes on. The last of them
-// closes done.
-func (l *limit[K, V]) goOn(done chan<- struct{}) {
-	it := l.next()
+// goOn goes on after the call for the last item has ended its goroutine. It starts a goroutine that calls expired for the items of
+// the queue. If a call ends that one, another goes on. The last of them closes done.
+func (l *limit[K, V]) goOn(last *item[K, V], done chan<- struct{}) {
+	it := l.next(last)
 	if it == nil {
 		close(done)
 		return
 	}
 	go func() {
-		over := false
 		defer func() {
-			if over {
+			if it == nil {
 				close(done)
 			} else {
-				l.goOn(done)
+				l.goOn(it, done)
 			}
 		}()
-		l.callAll(it)
-		over = true
+		for ; it != nil; it = l.next(it) {
+			it.callExpired()
+		}
 	}()
-}
-
-// callAll calls expired for an item, and then for one item of the queue after another, until none is left.
-func (l *limit[K, V]) callAll(it *item[K, V]) {
-	for ; it != nil; it = l.next() {
-		it.callExpired()
-	}
 }
 
 // callExpired calls expired. A panic is reported with the timeout of the item.

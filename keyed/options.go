@@ -32,8 +32,9 @@ func WithConcurrency(n int) Option {
 }
 
 // WithJitter makes lives longer at random, so that keys that are set at the same time do not expire at the same time. Each Set,
-// GetOrSet and Touch adds to its delay between zero and the given fraction of it, evenly distributed. So a key never expires
-// before its delay. The fraction is 0, the default, to 1. Deadline tells the deadline with the jitter.
+// GetOrSet, Touch and TouchIf adds to its delay between zero and the given fraction of it, evenly distributed. So a key never
+// expires before its delay. The deadline of a SetAt or TouchAt stays exact. The fraction is 0, the default, to 1. Deadline
+// tells the deadline with the jitter.
 func WithJitter(fraction float64) Option {
 	return func(c *config) { c.jitter = fraction }
 }
@@ -54,8 +55,11 @@ func newConfig(opts []Option) (c config) {
 	return c
 }
 
-// life returns a delay with its jitter.
-func (m *Map[K, V]) life(delay time.Duration) time.Duration {
+// life returns a life that lasts a delay with its jitter.
+func (m *Map[K, V]) life(delay time.Duration) term { return term{delay: m.longer(delay)} }
+
+// longer returns a delay with its jitter.
+func (m *Map[K, V]) longer(delay time.Duration) time.Duration {
 	if m.jitter == 0 || delay <= 0 {
 		return delay
 	}

@@ -363,6 +363,11 @@ func TestJitter(t *testing.T) {
 				_, ok := m.Touch(key, delay)
 				require.True(t, ok)
 			},
+			"TouchIf": func(key int) {
+				require.NoError(t, m.Set(key, 0, hour))
+				_, ok := m.TouchIf(key, delay, func(int, time.Time) bool { return true })
+				require.True(t, ok)
+			},
 		}
 		for name, set := range set {
 			start = time.Now()
@@ -396,14 +401,14 @@ func TestJitterOfExtremes(t *testing.T) {
 		timer := newTimer(t)
 		m := New[int, int](timer, nil, WithJitter(1))
 		for key, delay := range []time.Duration{math.MinInt64, -hour, 0} {
-			require.Equal(t, delay, m.life(delay))
+			require.Equal(t, delay, m.longer(delay))
 			require.NoError(t, m.Set(key, 0, delay))
 		}
 		pass(tick)
 		require.Zero(t, m.Len())
 		for key := range 100 {
 			for _, delay := range []time.Duration{math.MaxInt64, math.MaxInt64 - 1, math.MaxInt64 / 3 * 2} {
-				require.GreaterOrEqual(t, m.life(delay), delay)
+				require.GreaterOrEqual(t, m.longer(delay), delay)
 			}
 			require.NoError(t, m.Set(key, 0, math.MaxInt64))
 		}

@@ -7,20 +7,21 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/due"
 )
 
-// An update has the calls of Update and RemoveIf of one key: the one whose f is in progress, and those that wait for their turn.
+// An update has the calls of Update, TouchIf and RemoveIf of one key: the one whose f is in progress, and those that wait for their turn.
 // It is in shard.updates as long as there are any. Because f runs without the lock of the shard, other calls that change the
 // entry say so in the update. Guarded by the shard's mu.
 //
 // A call takes effect at one moment, when it has the lock again after f. If Set has replaced the value, it is the moment just
 // before that. Expiry and the call exclude each other, because both need the lock, or end the timeout by one compare-and-swap:
 // either the call finds that the boundary has passed, and does nothing, or it comes first, and expired gets the new value, or
-// none after RemoveIf.
+// none after RemoveIf. If Touch has moved the deadline, a TouchIf takes effect just before that too.
 //
 // A call that comes between two others goes first, although others wait. It needs no switch of goroutines, which would cost
 // more than most f do. The first in line is woken at the end of each call. After it has been the first for starvingAfter, no
 // other call goes before it.
 type update struct {
 	state   updateState
+	moved   bool     // Touch or TouchAt has moved the deadline since f began
 	waiting []waiter // in line
 }
 
@@ -45,13 +46,13 @@ const (
 // Update calls f once with the value of a key, if the key is present. It stores the result, keeps the deadline, and
 // returns the result and true.
 //
-// Updates and RemoveIfs of the same key run one after another, as if each locked a mutex of that key while f runs. So inside f
+// Updates, TouchIfs and RemoveIfs of the same key run one after another, as if each locked a mutex of that key while f runs. So inside f
 // they must not be called for the same key of the same Map: such a call would wait for itself forever. Inside f they may be
 // called for other keys and other Maps, where they wait like any other. As with mutexes, two goroutines that each
 // wait for the other's key wait forever.
 //
 // F runs without a lock of the Map, and may call all other methods, also for its key. If the key expires or is removed
-// meanwhile, the result is dropped, and Update returns false. If Set replaces the value meanwhile, Update returns true, as if it
+// meanwhile, or the Map is closed, the result is dropped, and Update returns false. If Set replaces the value meanwhile, Update returns true, as if it
 // had come before Set. If f panics or ends its goroutine, nothing changes, and the next call follows.
 //
 // Outside of the synctest bubble of its timer, Update panics.
@@ -65,7 +66,7 @@ func (m *Map[K, V]) Update(key K, f func(value V) V) (V, bool) {
 // value and true. Then expired is not called for the value. Otherwise RemoveIf returns the zero value and false.
 //
 // RemoveIf is one step. It waits for other calls of the same key, and f may call what the f of Update may. If the key expires or
-// is removed meanwhile, RemoveIf removes nothing and returns false. If Set replaces the value meanwhile, the new value stays,
+// is removed meanwhile, or the Map is closed, RemoveIf removes nothing and returns false. If Set replaces the value meanwhile, the new value stays,
 // and RemoveIf returns what f says of the old one, as if it had come before Set. After Timer.Stop, RemoveIf works on the keys
 // that were left, as Remove does.
 //
@@ -77,6 +78,33 @@ func (m *Map[K, V]) RemoveIf(key K, f func(value V) bool) (V, bool) {
 			return none, false
 		}
 		return s.removeUpdated(key, u, value)
+	})
+}
+
+// TouchIf calls f once with the value and the deadline of a key, if the key is present. If f returns true, TouchIf gives the
+// key a new deadline, delay from then, and returns the value and true. Otherwise it returns the zero value and false. The
+// deadline is a tick boundary, as that of Deadline.
+//
+// TouchIf is one step. It waits for other calls of the same key, and f may call what the f of Update may. If the key expires or
+// is removed meanwhile, or the Map is closed, TouchIf returns false. If Set replaces the value or Touch moves the deadline
+// meanwhile, the new deadline stays, and TouchIf returns what f says of the old one, as if it had come before.
+//
+// Outside of the synctest bubble of its timer, TouchIf panics.
+func (m *Map[K, V]) TouchIf(key K, delay time.Duration, f func(value V, deadline time.Time) bool) (value V, touched bool) {
+	var deadline time.Time
+	there := func(it *item[K, V], now uint64) bool {
+		if !it.alive(now) {
+			return false
+		}
+		deadline = it.timeout.Deadline()
+		return true
+	}
+	return m.update(key, there, func(s *shard[K, V], u *update, value V) (V, bool) {
+		if !f(value, deadline) {
+			var none V
+			return none, false
+		}
+		return s.touchUpdated(key, u, value, m.life(delay))
 	})
 }
 
@@ -124,7 +152,7 @@ func (s *shard[K, V]) beginUpdate(key K, there func(it *item[K, V], now uint64) 
 			return nil, value
 		}
 	}
-	u.state = valid
+	u.state, u.moved = valid, false
 	return u, it.value
 }
 
@@ -170,10 +198,20 @@ func (s *shard[K, V]) passTurn(key K, u *update) {
 	}
 }
 
-// overtake tells the Update or RemoveIf that is in progress what another call has done to its key. Called with mu held.
+// overtake tells the Update, TouchIf or RemoveIf that is in progress what another call has done to its key. Called with mu held.
 func (s *shard[K, V]) overtake(key K, state updateState) {
 	if u := s.updates[key]; u != nil && u.state == valid {
 		u.state = state
+	}
+}
+
+// noteMove tells the TouchIf that is in progress that another call has moved the deadline of its key. Called with mu held.
+func (s *shard[K, V]) noteMove(key K) {
+	if len(s.updates) == 0 { // nearly always, and faster than a look-up
+		return
+	}
+	if u := s.updates[key]; u != nil {
+		u.moved = true
 	}
 }
 
@@ -207,4 +245,25 @@ func (s *shard[K, V]) removeUpdated(key K, u *update, value V) (V, bool) {
 		return s.tryRemove(key)
 	}
 	return value, true
+}
+
+// touchUpdated moves the deadline of a key, unless another call has come before. It returns what TouchIf returns.
+func (s *shard[K, V]) touchUpdated(key K, u *update, value V, t term) (V, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	touched := false
+	switch it := s.items[key]; { // if the state is valid, the same item as before
+	case u.state == replaced:
+		touched = true
+	case u.state == lost:
+	case u.moved:
+		touched = it.alive(s.now())
+	default:
+		touched = t.move(&it.timeout)
+	}
+	if !touched {
+		var none V
+		value = none
+	}
+	return value, touched
 }

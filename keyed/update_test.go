@@ -2,6 +2,7 @@ package keyed
 
 import (
 	"maps"
+	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -196,6 +197,209 @@ func TestMapRemoveIf(t *testing.T) {
 		_, ok = m.RemoveIf("b", never)
 		require.False(t, ok)
 	})
+}
+
+// TouchIf moves the deadline if f says so, and does nothing otherwise. F gets the value and the deadline.
+func TestMapTouchIf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t)
+		var ends []int
+		m := New(timer, func(_ string, value int) { ends = append(ends, value) })
+		never := func(int, time.Time) bool { t.Error("there is no such key"); return true }
+		_, ok := m.TouchIf("a", tick, never)
+		require.False(t, ok)
+		start := time.Now()
+		require.NoError(t, m.Set("a", 1, 5*tick))
+		sooner := func(delay, before time.Duration) bool {
+			t.Helper()
+			calls := 0
+			value, touched := m.TouchIf("a", delay, func(value int, deadline time.Time) bool {
+				calls++
+				require.Equal(t, 1, value)
+				require.Equal(t, before, deadline.Sub(start))
+				return time.Now().Add(delay).Before(deadline)
+			})
+			require.Equal(t, 1, calls)
+			if touched {
+				require.Equal(t, 1, value)
+			} else {
+				require.Zero(t, value)
+			}
+			return touched
+		}
+		require.False(t, sooner(6*tick, 5*tick))
+		require.False(t, sooner(5*tick, 5*tick))
+		require.True(t, sooner(3*tick, 5*tick))
+		_, ok = m.Touch("a", math.MaxInt64)
+		require.True(t, ok)
+		_, ok = m.TouchIf("a", 10*tick, func(int, time.Time) bool { pass(5 * tick); return true })
+		require.True(t, ok)
+		deadline, ok := m.Deadline("a")
+		require.True(t, ok)
+		require.Equal(t, 15*tick, deadline.Sub(start), "from when f has returned")
+		require.Empty(t, ends)
+		pass(10 * tick)
+		require.Equal(t, []int{1}, ends)
+		_, ok = m.TouchIf("a", tick, never)
+		require.False(t, ok)
+		require.NoError(t, m.Set("a", 1, hour))
+		timer.Stop()
+		_, ok = m.TouchIf("a", tick, never)
+		require.False(t, ok)
+	})
+}
+
+// While f runs, the entry ends, or is changed. Another call that moves the deadline counts as later.
+func TestMapTouchIfMeetsOthers(t *testing.T) {
+	type result struct {
+		ok      bool
+		left    map[string]int
+		expires time.Duration // after f
+		expired []int
+	}
+	is := func(value int) map[string]int { return map[string]int{"a": value} }
+	for name, tt := range map[string]struct {
+		during func(m *Map[string, int], timer *hashedwheel.Timer)
+		want   result // if f returns true
+		not    result // if it returns false
+	}{
+		"nothing": {func(*Map[string, int], *hashedwheel.Timer) {},
+			result{true, is(1), 2 * hour, nil}, result{false, is(1), hour, nil}},
+		"reads": {func(m *Map[string, int], _ *hashedwheel.Timer) {
+			m.Get("a")
+			m.GetOrSet("a", 2, 3*hour)
+			m.Deadline("a")
+			m.TouchAt("a", time.Time{})
+		}, result{true, is(1), 2 * hour, nil}, result{false, is(1), hour, nil}},
+		"Touch": {func(m *Map[string, int], _ *hashedwheel.Timer) { m.Touch("a", 5*hour) },
+			result{true, is(1), 5 * hour, nil}, result{false, is(1), 5 * hour, nil}},
+		"TouchAt to the same": {func(m *Map[string, int], _ *hashedwheel.Timer) { m.TouchAt("a", time.Now().Add(hour)) },
+			result{true, is(1), hour, nil}, result{false, is(1), hour, nil}},
+		"Touch and expiry": {func(m *Map[string, int], _ *hashedwheel.Timer) { m.Touch("a", tick); pass(tick) },
+			result{false, map[string]int{}, 0, []int{1}}, result{false, map[string]int{}, 0, []int{1}}},
+		"another key": {func(m *Map[string, int], _ *hashedwheel.Timer) {
+			m.Set("b", 2, hour)
+			m.Touch("b", tick)
+			m.TouchIf("b", hour, func(int, time.Time) bool { return true })
+			m.Remove("b")
+		}, result{true, is(1), 2 * hour, nil}, result{false, is(1), hour, nil}},
+		"SetAt": {func(m *Map[string, int], _ *hashedwheel.Timer) { m.SetAt("a", 2, time.Now().Add(3*hour)) },
+			result{true, is(2), 3 * hour, nil}, result{false, is(2), 3 * hour, nil}},
+		"Remove and Set": {func(m *Map[string, int], _ *hashedwheel.Timer) {
+			m.Remove("a")
+			m.Set("a", 2, 3*hour)
+		}, result{false, is(2), 3 * hour, nil}, result{false, is(2), 3 * hour, nil}},
+		"Touch and Clear": {func(m *Map[string, int], _ *hashedwheel.Timer) { m.Touch("a", 5*hour); m.Clear() },
+			result{false, map[string]int{}, 0, nil}, result{false, map[string]int{}, 0, nil}},
+		"expiry": {func(*Map[string, int], *hashedwheel.Timer) { pass(hour) },
+			result{false, map[string]int{}, 0, []int{1}}, result{false, map[string]int{}, 0, []int{1}}},
+		"Stop": {func(_ *Map[string, int], timer *hashedwheel.Timer) { timer.Stop() },
+			result{false, is(1), 0, nil}, result{false, is(1), 0, nil}},
+		"Touch and Stop": {func(m *Map[string, int], timer *hashedwheel.Timer) { m.Touch("a", 2*hour); timer.Stop() },
+			result{false, is(1), 0, nil}, result{false, is(1), 0, nil}},
+	} {
+		for _, touch := range []bool{true, false} {
+			t.Run(name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					timer := newTimer(t)
+					var got result
+					m := New(timer, func(_ string, value int) { got.expired = append(got.expired, value) })
+					require.NoError(t, m.Set("a", 1, hour))
+					value, ok := m.TouchIf("a", 2*hour, func(value int, _ time.Time) bool {
+						require.Equal(t, 1, value)
+						tt.during(m, timer)
+						return touch
+					})
+					if got.ok = ok; ok {
+						require.Equal(t, 1, value)
+					} else {
+						require.Zero(t, value)
+					}
+					got.left = maps.Collect(m.All())
+					if deadline, ok := m.Deadline("a"); ok {
+						got.expires = time.Until(deadline)
+					}
+					if touch {
+						require.Equal(t, tt.want, got)
+					} else {
+						require.Equal(t, tt.not, got)
+					}
+					require.Empty(t, m.shard("a").updates)
+					m.Clear()
+				})
+			})
+		}
+	}
+}
+
+// A TouchIf waits for an Update of its key, and f gets what the Update has left. A Touch during an Update does not count for the
+// TouchIf that follows.
+func TestMapTouchIfWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New[string, int](newTimer(t), nil)
+		require.NoError(t, m.Set("a", 1, hour))
+		start := time.Now()
+		var all sync.WaitGroup
+		m.Update("a", func(value int) int {
+			all.Go(func() {
+				value, ok := m.TouchIf("a", 3*hour, func(value int, deadline time.Time) bool {
+					assert.Equal(t, 2, value)
+					assert.Equal(t, 2*hour, deadline.Sub(start))
+					return true
+				})
+				assert.True(t, ok)
+				assert.Equal(t, 2, value)
+			})
+			synctest.Wait()
+			m.Touch("a", 2*hour)
+			return value + 1
+		})
+		all.Wait()
+		deadline, _ := m.Deadline("a")
+		require.Equal(t, 3*hour, deadline.Sub(start))
+		require.Panics(t, func() { m.TouchIf("a", hour, func(int, time.Time) bool { panic("on purpose") }) })
+		require.Empty(t, m.shard("a").updates)
+		m.Clear()
+	})
+}
+
+// Goroutines bring a deadline forward, each by a TouchIf "only if sooner". A Touch to a deadline that is sooner than all of theirs
+// comes at the same time. No TouchIf moves the deadline back from there. On real time.
+func TestMapTouchIfRace(t *testing.T) {
+	rnd := newRand(t)
+	m := New[int, int](newTimer(t), nil)
+	var moved, not atomic.Int32
+	for end := time.Now().Add(stressTime(t) / 2); goesOn(end, moved.Load() > 0 && not.Load() > 0); {
+		require.NoError(t, m.Set(1, 0, 1000*hour))
+		var all sync.WaitGroup
+		for i := range 4 {
+			delay := time.Duration(900-i-rnd.IntN(100)) * hour
+			all.Go(func() {
+				_, touched := m.TouchIf(1, delay, func(_ int, deadline time.Time) bool {
+					sooner := time.Now().Add(delay).Before(deadline)
+					runtime.Gosched()
+					return sooner
+				})
+				if touched {
+					moved.Add(1)
+				} else {
+					not.Add(1)
+				}
+			})
+		}
+		wait := rnd.IntN(20)
+		all.Go(func() {
+			yield(wait)
+			_, ok := m.Touch(1, hour/2)
+			assert.True(t, ok)
+		})
+		all.Wait()
+		deadline, ok := m.Deadline(1)
+		require.True(t, ok)
+		require.Less(t, time.Until(deadline), hour)
+	}
+	t.Logf("%d moved, %d not", moved.Load(), not.Load())
+	m.Clear()
 }
 
 // isLeft reports whether a timeout is that of a key that is in the Map.

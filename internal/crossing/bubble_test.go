@@ -225,6 +225,16 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Map.GetOrSet/new", panics, panics, func(s *side) { s.keys.GetOrSet("new", 2, time.Hour) }},
 		{"Map.Touch", panics, panics, func(s *side) { s.keys.Touch("key", time.Hour) }},
 		{"Map.Touch/none", works, works, func(s *side) { s.keys.Touch("new", time.Hour) }},
+		{"Map.SetAt", panics, panics, func(s *side) { s.keys.SetAt("key", 2, time.Now().Add(time.Hour)) }},
+		{"Map.SetAt/new", panics, panics, func(s *side) { s.keys.SetAt("new", 2, time.Now().Add(time.Hour)) }},
+		{"Map.TouchAt", panics, panics, func(s *side) { s.keys.TouchAt("key", s.soon.Add(time.Hour)) }},
+		{"Map.TouchAt/here", panics, panics, func(s *side) { s.keys.TouchAt("key", time.Now().Add(time.Hour)) }},
+		{"Map.TouchAt/none", works, works, func(s *side) { s.keys.TouchAt("new", time.Now().Add(time.Hour)) }},
+		{"Map.TouchIf", panics, panics, func(s *side) {
+			s.keys.TouchIf("key", time.Hour, func(int, time.Time) bool { panic("f was called") })
+		}},
+		{"Map.Close", panics, panics, func(s *side) { s.keys.Close() }},
+		{"Map.WaitRunning", panics, panics, func(s *side) { s.keys.WaitRunning(done) }},
 		{"Map.Get", works, works, func(s *side) { s.keys.Get("key") }},
 		{"Map.Deadline", works, works, func(s *side) { s.keys.Deadline("key") }},
 		{"Map.Update", panics, panics, func(s *side) { s.keys.Update("key", func(int) int { panic("f was called") }) }},

@@ -209,9 +209,16 @@ type entry struct {
 // useKeyed makes one call of the Map.
 func (w *world) useKeyed(random func(n int) int) {
 	key, delay := random(16), randomDelay(random)
-	switch random(6) {
+	switch random(7) {
 	case 0:
 		w.keyed.Touch(key, maxDelay) // never to an earlier deadline
+	case 6:
+		later := func(_ *entry, deadline time.Time) bool { return deadline.Before(time.Now().Add(maxDelay)) }
+		if random(2) == 0 {
+			w.keyed.TouchIf(key, maxDelay, later)
+		} else {
+			w.keyed.TouchAt(key, time.Now().Add(maxDelay))
+		}
 	case 1:
 		w.keyed.Get(key)
 	case 2:
@@ -228,10 +235,15 @@ func (w *world) useKeyed(random func(n int) int) {
 		w.entries = append(w.entries, e)
 		w.mu.Unlock()
 		set := w.keyed.Set
-		if random(3) == 0 {
+		switch random(3) {
+		case 0:
 			set = func(key int, e *entry, delay time.Duration) error {
 				_, _, err := w.keyed.GetOrSet(key, e, delay)
 				return err
+			}
+		case 1:
+			set = func(key int, e *entry, delay time.Duration) error {
+				return w.keyed.SetAt(key, e, time.Now().Add(delay))
 			}
 		}
 		if err := set(key, e, delay); err != nil {

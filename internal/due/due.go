@@ -33,6 +33,9 @@ var (
 	// the clock once. So even if the caller is stopped meanwhile, the delay counts from before the boundary.
 	Move func(timeout any, delay time.Duration) bool
 
+	// MoveAt is Move to a deadline, which must not be the zero Time.
+	MoveAt func(timeout any, deadline time.Time) bool
+
 	// Wait reports whether tasks of a timer, a *hashedwheel.Timer, are due and wait for a runner. It misses those whose
 	// boundary the worker has not reached yet.
 	Wait func(timer any) bool

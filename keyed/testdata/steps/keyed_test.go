@@ -414,6 +414,52 @@ func TestStepsRemoveIf(t *testing.T) {
 	})
 }
 
+// Close meets an expiry, and a GetOrSet that stores a new value when the old one is due. Each value is passed to expired or returned
+// by Close, with a limit and without.
+func TestStepsClose(t *testing.T) {
+	for _, limited := range []bool{false, true} {
+		search(t, plain, timed, func(s *scene) {
+			if limited {
+				s.m.limit = newLimit[int, int](1)
+			}
+			s.set(1, 0)
+			tickAway(0)
+			var left []Entry[int, int]
+			s.Go(func() { left = s.m.Close() })
+			s.Go(func() { s.getOrSet(2, hour) })
+			s.Race(tick)
+			time.Sleep(10 * tick)
+			synctest.Wait()
+			ends := s.expired
+			for _, e := range left {
+				require.Equal(s, key, e.Key)
+				ends = append(ends, e.Value)
+			}
+			require.ElementsMatch(s, s.stored, ends, "%v expired, %v left", s.expired, left)
+			require.Zero(s, s.m.Len())
+			require.Zero(s, s.timer.Pending())
+			require.Empty(s, s.m.shards[0].overdue)
+		})
+	}
+}
+
+// A TouchIf meets a Touch to a later deadline, and an expiry. What TouchIf or Touch has returned does not expire before, and the
+// deadline of the Touch stays.
+func TestStepsTouchIf(t *testing.T) {
+	search(t, plain, timed, func(s *scene) {
+		s.set(1, 0)
+		tickAway(0)
+		touched, ok := 0, false
+		s.Go(func() { touched = s.touch() })
+		s.Go(func() { _, ok = s.m.TouchIf(key, 3*hour, func(int, time.Time) bool { return true }) })
+		s.Race(tick)
+		time.Sleep(10 * tick)
+		synctest.Wait()
+		require.Equal(s, touched == 0 && !ok, len(s.expired) == 1, "%v, %v", touched, ok)
+		require.Empty(s, s.m.shards[0].updates)
+	})
+}
+
 // Two keys expire, and the map lets one call run at a time. Both are called for, one after the other.
 func TestStepsLimit(t *testing.T) {
 	search(t, plain.Bounded(3), timed.Bounded(3), func(s *scene) {
@@ -424,14 +470,14 @@ func TestStepsLimit(t *testing.T) {
 			s.expired = append(s.expired, value)
 			running--
 		}
-		s.m.limit = &limit[int, int]{n: 1}
+		s.m.limit = newLimit[int, int](1)
 		items := []*item[int, int]{{shard: &s.m.shards[0], key: 1, value: 1}, {shard: &s.m.shards[0], key: 2, value: 2}}
 		for _, it := range items {
 			s.Go(func() { it.Run(nil) })
 		}
 		s.Race(0)
 		require.ElementsMatch(s, []int{1, 2}, s.expired)
-		require.Zero(s, s.m.limit.running)
+		require.Empty(s, s.m.limit.calling)
 		require.Empty(s, s.m.limit.waiting)
 	})
 }

@@ -1,0 +1,129 @@
+package keyed
+
+import (
+	"context"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/due"
+)
+
+// The end of a Map
+//
+// Each value that was set and has not ended is in one of these places, or its call of expired has begun:
+//
+//	place            guarded by   what it holds                                 leaves it by
+//	shard.items      shard.mu     keys that are alive, due or left              methods, Run, Close
+//	shard.overdue    shard.mu     due or left, and its key has been set again   Run, Close
+//	limit.waiting    limit.mu     Run has come, and expired waits for a turn    the end of a call, Close
+//
+// A goroutine that moves a value from one place to the next holds the locks of both. So Run holds the lock of the shard while
+// it takes the one of the limit. A call of expired begins when the value leaves its place for it, under the lock of that place.
+// The first instruction of expired comes later, without a lock.
+//
+// Close goes through the shards, and marks each closed. With the lock held, it takes what is there. If the task of
+// an item has been started, and waits for the lock, Run finds that the item has ended, and does nothing. Then no item
+// reaches the limit any more, and Close takes what waits there. So each value is either taken by Close, or its call has begun
+// before Close returns.
+//
+// Who holds the lock decides, and not the state of the timeout. Close cancels a timeout only so that it no longer is pending. It
+// does not matter whether a runner has claimed the timeout, or Stop has returned it: Run does nothing in all these cases.
+
+// An Entry is a key and its value.
+type Entry[K comparable, V any] struct {
+	Key   K
+	Value V
+}
+
+// Close ends the Map, and returns what is left in it, in no order. When Close has returned, no call of expired begins. Each
+// value was either passed to expired, or is returned by Close. Among them are values for which expired was still to be
+// called, also those that WithConcurrency holds back. So there may be several for a key that was set again. After Timer.Stop,
+// Close also returns the values of the timeouts that Stop has returned. Then the tasks of these timeouts do nothing.
+//
+// If expired is nil, Close returns no value whose deadline has passed, except after Timer.Stop.
+//
+// Calls of expired that have begun go on, or are at their first instruction: see WaitRunning. After Close, Set, SetAt and
+// GetOrSet return ErrClosed, and other methods find nothing. The result of an Update, TouchIf or RemoveIf whose f is running
+// is dropped, unless a Set has come before. The timer goes on. A second Close returns nil.
+//
+// Close may be called from anywhere, also from inside expired. Outside of the synctest bubble of its timer, it panics.
+func (m *Map[K, V]) Close() (left []Entry[K, V]) {
+	m.checkMade()
+	m.closing.Lock()
+	defer m.closing.Unlock()
+	for i := range m.shards {
+		left = m.shards[i].close(left)
+	}
+	if m.limit != nil {
+		for _, it := range m.limit.takeWaiting() {
+			left = append(left, it.take())
+		}
+	}
+	return left
+}
+
+// close closes the shard, and appends its entries.
+func (s *shard[K, V]) close(left []Entry[K, V]) []Entry[K, V] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.nowHere() // may panic: before anything has changed
+	for key, it := range s.items {
+		s.overtake(key, lost)
+		ended := s.owner.expired == nil && !it.listed(now)
+		it.endAtClose()
+		if entry := it.take(); !ended {
+			left = append(left, entry)
+		}
+	}
+	for it := range s.overdue {
+		it.endAtClose()
+		left = append(left, it.take())
+	}
+	s.items, s.overdue, s.most, s.spare, s.closed = nil, nil, 0, nil, true
+	return left
+}
+
+// endAtClose ends an item, so that Run does nothing. Called with mu held.
+func (it *item[K, V]) endAtClose() {
+	it.timeout.Cancel()
+	it.ended = true
+}
+
+// take returns the entry of an item that has ended, and clears it there, because the timer may keep the item for a while.
+func (it *item[K, V]) take() (entry Entry[K, V]) {
+	none := entry
+	entry = Entry[K, V]{it.key, it.value}
+	it.key, it.value = none.Key, none.Value
+	return entry
+}
+
+// WaitRunning waits for the calls of expired that are in progress, and returns nil when they are over. When WaitRunning returns
+// nil after Close, expired is not running and will not run. If the context is done first, WaitRunning returns the context's
+// error. Inside expired, it always waits for the context.
+//
+// If the caller of Timer.Stop runs tasks itself, WaitRunning may not wait for these. Without WithConcurrency, it looks at each
+// running task of the timer. Outside of the synctest bubble of its timer, WaitRunning panics.
+func (m *Map[K, V]) WaitRunning(ctx context.Context) error {
+	m.checkMade()
+	due.NowHere(m.timer) // may panic
+	for _, over := range m.calls() {
+		select {
+		case <-over:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// calls returns a channel for each call of expired in progress, which is closed when the call is over.
+func (m *Map[K, V]) calls() (calls []<-chan struct{}) {
+	if m.limit != nil {
+		return m.limit.untilOver()
+	}
+	due.EachRun(m.timer, func(task any, _ time.Time, _ bool, over <-chan struct{}) {
+		if it, ok := task.(*item[K, V]); ok && it.shard.owner == m {
+			calls = append(calls, over)
+		}
+	})
+	return calls
+}
