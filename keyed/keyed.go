@@ -139,28 +139,28 @@ type item[K comparable, V any] struct {
 	ended bool // Run must do nothing
 }
 
-// A term is how long a life lasts: a delay from now, or until a deadline, if that is not zero.
+// A term is how long a life lasts: a delay from now, or until a deadline, if there is one.
 type term struct {
 	delay    time.Duration
-	deadline time.Time
+	deadline *time.Time // a pointer, because Set and Touch pass it on too
 }
 
 // arm arms a timeout that is not pending.
 func (t term) arm(to *hashedwheel.Timeout) (err error) {
-	if t.deadline.IsZero() {
+	if t.deadline == nil {
 		_, err = to.Reset(t.delay)
 	} else {
-		_, err = to.ResetAt(t.deadline)
+		_, err = to.ResetAt(*t.deadline)
 	}
 	return err
 }
 
 // move moves the timeout of an item of the map, and reports whether the item was alive. Called with mu held.
 func (t term) move(to *hashedwheel.Timeout) bool {
-	if t.deadline.IsZero() {
+	if t.deadline == nil {
 		return due.Move(to, t.delay)
 	}
-	return due.MoveAt(to, t.deadline)
+	return due.MoveAt(to, *t.deadline)
 }
 
 // ErrClosed is returned by Set, SetAt and GetOrSet after Close.
@@ -224,7 +224,7 @@ func (m *Map[K, V]) SetAt(key K, value V, deadline time.Time) error {
 	if deadline.IsZero() {
 		return errZeroDeadline
 	}
-	return m.set(s, key, value, term{deadline: deadline})
+	return m.set(s, key, value, term{deadline: &deadline})
 }
 
 // set is Set and SetAt.
@@ -338,7 +338,7 @@ func (m *Map[K, V]) TouchAt(key K, deadline time.Time) (V, bool) {
 		var none V
 		return none, false
 	}
-	return s.touch(key, term{deadline: deadline})
+	return s.touch(key, term{deadline: &deadline})
 }
 
 // touch is Touch and TouchAt.

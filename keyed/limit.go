@@ -11,8 +11,8 @@ import (
 type limit[K comparable, V any] struct {
 	n int // immutable
 
-	mu      sync.Mutex                    // locked with or without the mu of a shard, which comes first
-	calling map[*item[K, V]]chan struct{} // the calls in progress; n while items wait. The channel is closed at the end of the call, and nil if no goroutine waits
+	mu      sync.Mutex                    // locked after the mu of a shard, or without it
+	calling map[*item[K, V]]chan struct{} // of the calls in progress; n while items wait. Closed at the end of the call, or nil
 	waiting []*item[K, V]                 // the first is next
 }
 
@@ -97,8 +97,8 @@ func (l *limit[K, V]) run(it *item[K, V]) {
 	}
 }
 
-// goOn goes on after the call for the last item has ended its goroutine. It starts a goroutine that calls expired for the items of
-// the queue. If a call ends that one, another goes on. The last of them closes done.
+// goOn goes on after the call for the last item has ended its goroutine. It starts a goroutine that calls expired for the
+// items of the queue. If a call ends that one, another goes on. The last of them closes done.
 func (l *limit[K, V]) goOn(last *item[K, V], done chan<- struct{}) {
 	it := l.next(last)
 	if it == nil {

@@ -46,9 +46,9 @@ const (
 // Update calls f once with the value of a key, if the key is present. It stores the result, keeps the deadline, and
 // returns the result and true.
 //
-// Updates, TouchIfs and RemoveIfs of the same key run one after another, as if each locked a mutex of that key while f runs. So inside f
-// they must not be called for the same key of the same Map: such a call would wait for itself forever. Inside f they may be
-// called for other keys and other Maps, where they wait like any other. As with mutexes, two goroutines that each
+// Updates, TouchIfs and RemoveIfs of the same key run one after another, as if each locked a mutex of that key while f runs.
+// So inside f they must not be called for the same key of the same Map: such a call would wait for itself forever. Inside f
+// they may be called for other keys and other Maps, where they wait like any other. As with mutexes, two goroutines that each
 // wait for the other's key wait forever.
 //
 // F runs without a lock of the Map, and may call all other methods, also for its key. If the key expires or is removed
