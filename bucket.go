@@ -264,8 +264,8 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	base := span - first
 	for _, part := range [2]struct{ from, end, base uint64 }{{first, size, base}, {0, first, base + size}} {
 		for index := l.occupied.Next(part.from, part.end); index < part.end; index = l.occupied.Next(index+1, part.end) {
-			if bound>>l.shift+1 < part.base+index { // neededAt is at most one span before that of the bucket
-				return bound // this bucket and all that follow are later
+			if bound>>l.shift+1 < part.base+index { // each bucket is needed at most one span early
+				return bound // this bucket and all that follow are needed later
 			}
 			b := &l.buckets[index]
 			if l.neededAt(index, now) < bound && l.stale.Has(index) && b.n <= worthScan && !l.cascades(index) {

@@ -37,8 +37,8 @@ type blockAt struct {
 	block int
 }
 
-// A sweep goes through the blocks of a table, and then closes the tables before it, into which no producer puts a timeout any
-// more.
+// A sweep goes through the blocks of a table, and then closes the tables before it, in which only producers that had loaded them
+// before still fill slots.
 type sweep struct {
 	ring  *ring
 	table *table

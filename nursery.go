@@ -56,9 +56,8 @@ import (
 //	C. raises block.by, then reads the slots                     (worker.takeBlock)
 //
 // A push onto an inbox stands for the steps 1 to 3. So in each line, either the worker reads what the producer has written, or
-// the producer goes on after the worker's write: then it lowers the tick that was raised, or finds the worker idle. A raise may
-// also undo what a producer has lowered. Then the worker reads what that stands for: if B undoes step 3, step 2 came before it,
-// and B reads block.by next.
+// the producer goes on after the worker's write: then it lowers the tick that was raised, or finds the worker idle. B may overwrite
+// step 3. Then step 2 has been done, and B reads block.by next.
 type ring struct {
 	table   atomic.Pointer[table] // nil before the first put, and after the worker has taken the table
 	filled  atomic.Uint64         // timeouts that were armed here; a second slot does not count

@@ -227,7 +227,7 @@ func (to *Timeout) putAgain(s *stripe, word, tick uint64) (wake uint64, ok bool)
 		return soon, ok
 	}
 	if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|hurried); ok {
-		s.nursery.put(to, soon, true) // if the worker or Stop has taken the timeout, this does nothing that matters
+		s.nursery.put(to, soon, true) // if the worker or Stop has taken the timeout, the slot leads to one that is not young, and counts as free
 	}
 	return tickOf(to.word.Load()), ok // another Reset may have relied on this one, and have changed only the word
 }
@@ -282,7 +282,7 @@ const (
 	// fullInbox is how many timeouts may wait on an inbox before relieveInbox asks for a round at once.
 	fullInbox = 1 << 12
 
-	// maxOnInboxes is how many may wait on all inboxes, or be about to be placed, before each call of relieveInbox yields.
+	// maxOnInboxes is how many may wait on all inboxes, or be about to be placed, before each relieveInbox of a full one yields.
 	maxOnInboxes = 1 << 16
 )
 

@@ -377,8 +377,8 @@ func (j jitter) add(next, prev time.Time) time.Time {
 	return next.Add(j.of(next.Sub(prev)))
 }
 
-// of returns the jitter of a run that is due when gap has passed since the run before. The sum of both does not overflow. So if
-// they are added to the time of the run before, that overflows at most once, and then is negative.
+// of returns the jitter of a run that is due when gap has passed since the run before. Gap and jitter together fit a Duration. To
+// add them to a time may overflow once, and is then negative.
 func (j jitter) of(gap time.Duration) time.Duration {
 	sum := gap
 	for _, fraction := range j {

@@ -128,7 +128,8 @@ func (k *walk) rings() (more bool) {
 	return k.flush()
 }
 
-// inbox finds some timeouts on the inbox of a stripe, and returns where to go on: from, or the top if from is nil.
+// inbox collects some timeouts on the inbox of a stripe, beginning with from, or with the top if from is nil. It returns where to go
+// on, or nil at the end.
 func (k *walk) inbox(s *stripe, from *Timeout) (next *Timeout) {
 	w := &k.timer.worker
 	w.mu.Lock()

@@ -67,9 +67,9 @@ const (
 // three read it:
 //
 //   - Cancel: a timeout that was reset, or bound, stays in its nursery, because it is likely to be reset again.
-//   - worker.reconcile: if it is set, the tick may have passed when it was set, and then the worker is not late. And if a pending
-//     timeout that was put on a list comes off an inbox with the bit clear, its runner has pushed it, because each Reset that
-//     pushes sets it. To put a run off (wall.go) leaves it clear.
+//   - worker.reconcile: if it is set, the tick may have passed when it was set, and then the worker is not late. And each Reset that
+//     pushes sets it, while to put a run off (wall.go) does not. So if a listed, pending timeout comes off an inbox without it,
+//     its runner has pushed it, and it has left the list.
 //   - repeating: the runs after this one count from the tick, and this one does not follow the wall clock.
 
 // Where a timeout is

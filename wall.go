@@ -89,8 +89,8 @@ func (run *wallRun) putOff(to *Timeout, word uint64) bool {
 }
 
 // claimed returns what the wall clock shows when a runner has claimed the run, and for how long the run has been due. Late is
-// negative if the clock was set back. Then asked is the time from which to ask the schedule: what the clock, as it is set now,
-// would have shown when it was last seen not to be set back. A run that has come due since then is late, not missed.
+// negative if the clock was set back. Then asked is the time from which to ask the schedule: the present wall clock less the
+// time since run.seen. So a run that has come due since then is late, not missed.
 func (run *wallRun) claimed(t *Timer) (wall time.Time, late time.Duration, asked time.Time) {
 	now := time.Now()
 	wall = t.wall.At(now)

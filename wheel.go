@@ -37,7 +37,7 @@ type wheel struct {
 	chunk   int     // visitChunk, except in tests
 	step    uint    // 1 << step spans of a level are one span of the level above
 	now     uint64  // the tick where the wheel is; except for what is overdue, all its entries have later ticks
-	next    uint64  // unless isBehind, no timeout is due before, nor a large bucket to be moved down; perhaps too early: see refresh
+	next    uint64  // the first tick with something to do. It may be too early (refresh), and says nothing while isBehind
 	count   int     // entries in all buckets
 	overdue []visit // of buckets whose span has come, the newest last; not done yet
 	free    freeList
@@ -71,7 +71,7 @@ func (w *wheel) indexOf(to *Timeout) uint64 { return uint64(to.bucket-1) & (1<<w
 
 // locate returns the level for a tick that lies ahead, and the index, which is the number of the bucket there. The next size
 // spans of a level have different indexes. The last of them has the same index as the present span. That is no conflict: the
-// timeouts of the present span leave the bucket before advance returns.
+// visit of the present span, also if it is not done yet, lets entries of later spans stay (goOn).
 func (w *wheel) locate(tick uint64) (level int, index uint64) {
 	top, size := len(w.levels)-1, uint64(1)<<w.bits
 	shift := uint(0)

@@ -27,7 +27,8 @@ import (
 // In these states:
 //
 //   - idle: a round comes at tick takesBy or earlier, and takes what is near from the queue. Arming, Cancel and Reset start
-//     another only if that is too late for the timeout (wakeFor). While there is something to do, takesBy is progress.next().
+//     another only if that is too late for the timeout (wakeFor), or for a full inbox (relieveInbox), or if it is overdue (yieldTo).
+//     While there is something to do, takesBy is progress.next().
 //     If only far timeouts are on the queue, the worker watches: takesBy is the tick of the next sweep (intake.go), or the one
 //     at which the first of them becomes near. If the queue is empty, the worker rests: takesBy is Never, and each that needs a
 //     round starts it. The wheel may have timeouts all the same, for which the alarm is set.
@@ -75,7 +76,7 @@ type worker struct {
 	progress  progress
 	wakeups   atomic.Uint64   // how often a goroutine was started for rounds; written by the worker
 	published publishedLevels // written by the worker or Stop
-	handedAt  atomic.Int64    // when expireDue last found no runner starting: any that is starting now was started later
+	handedAt  atomic.Int64    // the last time at which no runner was starting: one that is starting now was started after it
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer

@@ -16,7 +16,7 @@ import (
 // a millisecond, and this costs them nothing: in storm-* of the benchmarks, one timeout in ten was 84 to 327 ms late without it,
 // and 21 to 27 ms with it. But goroutines that compute do not yield, and a producer that yields
 // to them waits for all their time slices. So if the round, or the runner, has not gone on after yieldFor, producers do not
-// yield for a backoff, which doubles each time. If two producers write the fields at the same time, the times are less exact.
+// yield for a backoff, which doubles each time. (Beyond maxOnInboxes they do: see relieveInbox.) If two producers write the fields at the same time, the times are less exact.
 type yielding struct {
 	from, backoff atomic.Int64 // when producers last began to yield, and for how long they do not begin again
 }

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// A Host is what a pool works for. Its methods must not block, except on locks that are held briefly
-// or, while Close is about to be called, until it has returned. Only Work, Ran and
-// Panicked may run user code.
+// A Host is what a pool works for. Its methods must not block, except on locks that are held briefly or, while the host is being
+// stopped, until it has taken what Close returns. Only Work, Ran and Panicked may run user code.
 type Host[T comparable] interface {
 	// Work runs the tasks of the items that rn.Next returns, until there are none: it claims each, so that no other
 	// goroutine may, calls rn.Start, and runs the task. If the task is not to run any more, it goes on with the next item.
@@ -77,13 +76,16 @@ type Pool[T comparable] struct {
 	watch    *time.Timer   // calls onWatch
 	watching bool          // watch is armed
 	taken    int           // items that runners have taken since the watch was armed
-	step     int           // how many runners might be added when a check last found tasks slow; 0 if no check is needed
+	step     int           // how many runners the last check might add; 0 for none
+
+	takenBefore int  // the value of taken at the last check
+	inVain      bool // the runners that a check has added did not help
 }
 
 // maxProcs bounds how many runners are started because many items wait. The number of processors does too.
 const maxProcs = 16
 
-// Init prepares a pool. Tick is how soon tasks behind a task that blocks should start: within two ticks.
+// Init prepares a pool. Tasks behind one that blocks start within two of these ticks.
 func (p *Pool[T]) Init(h Host[T], tick time.Duration, m *Memory[T]) {
 	p.host = h
 	p.Procs = min(runtime.GOMAXPROCS(0), maxProcs)
