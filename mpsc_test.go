@@ -72,7 +72,10 @@ func verifyPlaces(t testing.TB, timer *Timer, pend map[*Timeout]bool) (onQueues 
 	t.Helper()
 	q, w := &timer.queue, &timer.worker
 	onQueues = make(map[*Timeout]bool)
-	require.Zero(t, len(w.stacks)+len(w.near)+len(w.sweeps), "left over by a round")
+	require.Empty(t, w.stacks, "left over by a round")
+	if state := w.state.Load(); state != working && state != again { // otherwise another round follows at once
+		require.Zero(t, len(w.near)+len(w.sweeps), "left over by a round")
+	}
 	add := func(to *Timeout, word uint64) {
 		switch word & (young | hurried | queued | atWork) {
 		case young, young | hurried, queued, queued | atWork:

@@ -23,7 +23,7 @@ import (
 // Each task is in the histogram once, whether it comes due alone or with others.
 func TestLatenessIsMeasured(t *testing.T) {
 	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
+		timer := newTimer(t, WithTick(time.Millisecond), WithMaxConcurrency(1))
 		for n := range 10 {
 			_, err := timer.AfterFunc(time.Millisecond, nop)
 			require.NoError(t, err)
@@ -31,16 +31,16 @@ func TestLatenessIsMeasured(t *testing.T) {
 			require.EqualValues(t, n+1, timer.Stats().Lateness.Count())
 		}
 		for _, n := range []int{2, chunkLen - 1, chunkLen, chunkLen + 1, 4 * chunkLen, 8*chunkLen + 5} {
+			release := blockOne(t, timer) // so that all wait before the first runs
+			pass(time.Millisecond)
 			before := timer.Stats().Lateness
-			timer.tasks.Limit = -1 // so that all wait before the first runs
 			for range n {
 				_, err := timer.AfterFunc(time.Millisecond, nop)
 				require.NoError(t, err)
 			}
 			pass(2 * time.Millisecond)
 			require.Equal(t, n, timer.tasks.Waiting())
-			timer.tasks.Limit = 0
-			timer.tasks.Add(&Timeout{timer: timer}) // it is not pending, but a runner comes
+			close(release)
 			pass(3 * time.Millisecond)
 			lateness := timer.Stats().Lateness
 			require.EqualValues(t, n, lateness.Sub(before).Count())

@@ -3,7 +3,6 @@ package keyed
 import (
 	"maps"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel"
-	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // All methods, expiry and Stop race for the same few keys, on real time. Each value that was set ends exactly once.
@@ -424,28 +422,4 @@ func TestMapDeadlineRace(t *testing.T) {
 	require.NoError(t, err)
 	t.Logf("%d values, found %d times, %d removed, %d left", gone, found, removed, len(left))
 	require.EqualValues(t, gone, removed+int(expired.Load())+len(left))
-}
-
-// Very many keys expire at once, and their calls meet at the lock of WithConcurrency. They wait for each other, not for a runner, so
-// more runners would not help. The test runs on real time.
-func TestManyThatMeetAtALockNeedFewRunners(t *testing.T) {
-	if testing.Short() || testkit.RaceDetector() {
-		t.Skip("it measures how many goroutines a busy pool starts")
-	}
-	const n = 300_000
-	timer, err := hashedwheel.New(hashedwheel.WithTick(10 * time.Millisecond))
-	require.NoError(t, err)
-	defer timer.Stop()
-	var calls atomic.Int64
-	m := New(timer, func(int, int) { calls.Add(1); runtime.Goexit() }, WithConcurrency(1))
-	for i := range n {
-		require.NoError(t, m.Set(i, i, 200*time.Millisecond))
-	}
-	most := 0
-	for end := time.Now().Add(time.Minute); calls.Load() < n && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		most = max(most, runtime.NumGoroutine())
-	}
-	require.EqualValues(t, n, calls.Load())
-	t.Logf("at most %d goroutines", most)
-	require.Less(t, most, 10_000)
 }

@@ -11,8 +11,8 @@ import (
 //
 // The items lie in chunks, none of which is empty. An item that is removed leaves a gap. A chunk with many gaps is
 // shrunk, so that a list from which items are removed takes some eight entries for each item that is left. An item never
-// gets another position: it lies in the entry that its position leads to, or before, if the chunk was shrunk or some items
-// between it and those before it were removed.
+// gets another position: it lies in the entry that its position leads to, or before, if the chunk was shrunk, or if
+// items between it and the one before were removed when it joined the chunk.
 type list[T comparable] struct {
 	memory *Memory[T]
 	chunks []*chunk[T] // those before head are nil
@@ -72,7 +72,7 @@ func (k *chunk[T]) takeOne() (item T) {
 // index returns where an item lies that has this position, or -1 if it is not there any more.
 func (k *chunk[T]) index(item T, pos uint32) int {
 	for at := min(int(int32(pos-k.base)), len(k.items)-1); at >= k.from; at-- {
-		if k.items[at] == item { // at once, unless the chunk was shrunk or has joined items with a gap between their positions
+		if k.items[at] == item { // at once, unless it lies before the entry of its position
 			return at
 		}
 	}

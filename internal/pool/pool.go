@@ -41,8 +41,8 @@ type Host[T comparable] interface {
 // claim of the host decides which runner runs the task.
 //
 // One runner is enough for tasks that return soon: it takes item after item, without a goroutine, a closure or an
-// allocation for each. While items wait, the pool checks several times a tick whether the runners make progress.
-// If they make too little, it starts more and more of them: see watch.go. So the tasks behind tasks that block
+// allocation for each. While items wait, the pool checks several times a tick how many the runners take.
+// If they are too few, it starts more runners, and more at each check: see watch.go. So the tasks behind tasks that block
 // start soon, and a task that does not block costs no goroutine.
 //
 // No user code runs under the lock.
@@ -53,7 +53,7 @@ type Pool[T comparable] struct {
 
 	// The caller may set these after Init, before it adds the first item.
 	Limit int // the number of tasks that may run at the same time; 0 for no limit, negative for none at all
-	Procs int // how many runners can be at work at the same time; so many are started if many items wait
+	Procs int // how many runners can be at work at the same time; a check starts so many if many items wait
 
 	// Immutable after Init.
 	host     Host[T]
@@ -78,8 +78,8 @@ type Pool[T comparable] struct {
 	taken    int           // items that runners have taken since the watch was armed
 	step     int           // how many runners the last check might add; 0 for none
 
-	takenBefore int  // the value of taken at the last check
-	inVain      bool // the runners that a check has added did not help
+	takenBefore int // the value of taken at the last check
+	inVain      int // after runners that were added have not helped: how many checks must find no item taken before more are added
 }
 
 // maxProcs bounds how many runners are started because many items wait. The number of processors does too.
@@ -124,8 +124,7 @@ func (p *Pool[T]) engage(waited bool) {
 	switch {
 	case p.hasExecutor():
 		p.want()
-	case !waited && p.starting.Load() == 0, // all others may be in tasks that block
-		p.total() < min(p.Procs, p.list.length()): // one for each chunk
+	case !waited && p.starting.Load() == 0: // all others may be in tasks that block
 		p.start(1)
 	}
 }
@@ -188,13 +187,13 @@ func (p *Pool[T]) enlist() *Runner[T] {
 // another function for it. Then the runner has been dismissed and must not be used any more.
 func (p *Pool[T]) refill(rn *Runner[T]) bool {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	rn.endRun()
-	if p.hasExecutor() || !p.fill(rn) {
+	ok := !p.hasExecutor() && p.fill(rn)
+	if !ok {
 		p.dismiss(rn) // under the same lock, so that Add does not rely on this runner
-		return false
 	}
-	return true
+	p.mu.Unlock()
+	return ok
 }
 
 // fill takes the first item off the list for a runner, and reports whether there was one. Called with mu held.
@@ -205,7 +204,9 @@ func (p *Pool[T]) fill(rn *Runner[T]) bool {
 	rn.item = p.list.takeOne()
 	rn.many = p.list.n >= sample
 	p.taken++
-	p.setWatch()
+	if !p.watching || p.list.n == 0 {
+		p.setWatch()
+	}
 	return true
 }
 

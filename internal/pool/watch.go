@@ -20,6 +20,10 @@ const (
 	// tasks that block, until a check finds that the runners added for them do not help: see onWatch.
 	slowTask = 5 * time.Microsecond
 
+	// tinyTask is the average duration up to which no runner is added, because runners of such tasks contend for the lock. With
+	// a second one, a million tasks that do nothing take a fifth longer (TestEachChunkHasARunner).
+	tinyTask = 250 * time.Nanosecond
+
 	// growth is how many runners the first check that finds tasks slow may add. Each later one may add growth times as many as
 	// the one before. So even if all tasks block, each of a thousand that wait has a runner after five checks, and each of a
 	// million after ten. How many runners there are does not count: those in tasks that block say nothing about the tasks
@@ -28,6 +32,9 @@ const (
 
 	// manyTaken is how many items a runner takes, on average, where the runners that a check adds do not block at once.
 	manyTaken = 8
+
+	// standstill is how many checks must find that no item was taken before runners that did not help are added again.
+	standstill = 4
 )
 
 // setWatch arms the watch if items wait and a runner may be added for them, and disarms it otherwise. While a runner waits for
@@ -43,7 +50,7 @@ func (p *Pool[T]) setWatch() {
 		if p.watching {
 			p.watch.Stop() // a check that waits for mu does nothing, or comes early if the watch is armed again before
 		}
-		p.watching, p.step, p.takenBefore, p.inVain = false, 0, 0, false
+		p.watching, p.step, p.takenBefore, p.inVain = false, 0, 0, 0
 	case !p.watching && p.starting.Load() == 0:
 		p.watching, p.taken = true, 0
 		if p.watch == nil {
@@ -54,9 +61,10 @@ func (p *Pool[T]) setWatch() {
 	}
 }
 
-// onWatch starts more runners if fewer items were taken than if no task had blocked. If those that the last check has started
-// did not make that twice as many, although many were taken, they wait for a processor or a lock, as all others would. Then no
-// more are added until no item is taken at all. Otherwise 300,000 tasks that meet at a lock had 87,000 runners. Called by watch.
+// onWatch starts more runners if tasks take long on average: as many as can be at work, or more if tasks are slow. If those that the
+// last check has started for slow tasks did not make what is taken twice as much, although many were taken, they wait for a
+// processor or a lock, as all others would. Then no more than can be at work are added, until several checks in a row find that no
+// item was taken. Otherwise 300,000 tasks that meet at a lock had 87,000 runners. Called by watch.
 func (p *Pool[T]) onWatch() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,17 +73,20 @@ func (p *Pool[T]) onWatch() {
 	}
 	p.watching = false
 	working := min(len(p.runners), p.Procs) // the others are in tasks that block, or wait for a processor
-	slow := time.Duration(p.taken)*slowTask < time.Duration(working)*p.interval
-	if p.starting.Load() == 0 {
+	spent, taken := time.Duration(working)*p.interval, time.Duration(p.taken)
+	if p.starting.Load() == 0 { // otherwise one has not had a processor yet
 		switch {
 		case p.taken == 0:
-			p.inVain = false
-		case p.step > 0 && p.taken > manyTaken*p.step && p.taken < 2*p.takenBefore:
-			p.inVain, p.step = true, 0
+			p.inVain = max(p.inVain-1, 0)
+		case p.inVain > 0, p.step > 0 && p.taken > manyTaken*p.step && p.taken < 2*p.takenBefore:
+			p.inVain, p.step = standstill, 0
 		}
-		if slow && !p.inVain {
+		switch {
+		case spent > taken*slowTask && p.inVain == 0:
 			p.step = min(max(p.step, 1)*growth, 1<<20)
 			p.start(min(p.list.n, p.step))
+		case spent > taken*tinyTask:
+			p.start(min(p.Procs, p.list.length()) - p.total()) // one for each chunk
 		}
 		p.takenBefore = p.taken
 	}

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -133,18 +132,33 @@ func TestFirstRunnersAreFew(t *testing.T) {
 	})
 }
 
-// Where several chunks wait, several runners are started at once. They do not wait for a check.
+// Where several chunks wait, a check starts as many runners as can be at work, unless the tasks are tiny.
 func TestEachChunkHasARunner(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that hardly a runner comes while the test adds items
-	synctest.Test(t, func(t *testing.T) {
-		h := newFake(t, time.Hour)
-		h.fed = true
-		h.pool.Procs = 3
-		release := make(chan struct{})
-		defer close(release)
-		h.addFunc(5*chunkLen, func() { <-release })
-		require.GreaterOrEqual(t, h.runners(), 2) // 3, unless one has come
-	})
+	for _, c := range []struct {
+		average       time.Duration
+		chunks, total int
+	}{{tinyTask, 5, 1}, {2 * tinyTask, 1, 1}, {2 * tinyTask, 2, 2}, {2 * tinyTask, 5, 3}} {
+		synctest.Test(t, func(t *testing.T) { // so that no check comes but that of the test
+			release := make(chan struct{})
+			p, f := newLight(time.Hour, func(int) { <-release })
+			p.Procs = 3
+			for range c.chunks*chunkLen + 1 - chunkLen/2 {
+				f.Add(1)
+			}
+			f.Flush()
+			synctest.Wait()
+			p.mu.Lock()
+			require.Equal(t, c.chunks, p.list.length())
+			p.taken = int(p.interval / c.average)
+			p.mu.Unlock()
+			p.onWatch()
+			_, goroutines := p.Running()
+			require.Equal(t, c.total, goroutines)
+			p.Close()
+			close(release)
+			synctest.Wait()
+		})
+	}
 }
 
 // Runners that are in tasks that block say nothing about the speed of the others: tasks that return at once still need
@@ -200,5 +214,33 @@ func TestBlockedRunnersAreNotSlow(t *testing.T) {
 		p.list.takeOne()
 		p.setWatch()
 		require.False(t, p.watching)
+	})
+}
+
+// Very many tasks meet at a lock, so more runners do not help. Only a few are added, also if the goroutine that has the lock stands
+// still for a few checks.
+func TestRunnersThatDoNotHelp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const tick, n = 16 * time.Millisecond, 20_000
+		h := newFake(t, tick)
+		h.blind = true
+		h.fed = true
+		lock := make(chan struct{}, 1)
+		done := 0
+		h.addFunc(n, func() {
+			lock <- struct{}{}
+			if time.Sleep(slowTask); done%1000 == 999 {
+				time.Sleep((standstill - 1) * h.pool.interval)
+			}
+			done++
+			<-lock
+		})
+		most := 0
+		for done < n {
+			time.Sleep(h.pool.interval)
+			most = max(most, h.runners())
+		}
+		synctest.Wait()
+		require.Less(t, most, 200)
 	})
 }

@@ -104,6 +104,15 @@ func (s *scene) runs() *act {
 	return a
 }
 
+// holding returns an act that is due at the next boundary. Others wait behind it until held is closed.
+func (s *scene) holding() *act {
+	s.timer.tasks.Limit = 1
+	b := s.act()
+	b.held = make(chan struct{})
+	b.arm(0)
+	return b
+}
+
 func (a *act) run() {
 	a.fired = append(a.fired, a.s.now())
 	if a.held != nil {

@@ -217,17 +217,15 @@ func TestStepsStopRunIsDueAgain(t *testing.T) {
 	})
 }
 
-// A runner finds that a timeout in its group has been reset, and puts it on the queue again.
+// A runner finds that a timeout it has taken was reset, and puts it on the queue again.
 func TestStepsStopResetTaken(t *testing.T) {
 	search(t, plain, timedAfter, func(s *scene) {
+		b := s.holding()
 		a := s.pending(hour)
 		s.tickAway(3)
-		c := &s.timer.tasks
 		s.timer.worker.wheel.remove(a.to)
-		c.Limit = -1 // so that no runner comes yet
-		c.Add(a.to)
-		c.Limit = 0
-		s.Go(func() { c.Add(&Timeout{timer: s.timer}) }) // it is not pending, but a runner comes
+		s.timer.tasks.Add(a.to) // waits behind b
+		s.Go(func() { close(b.held) })
 		s.Go(s.stop)
 		s.race(0)
 	})
@@ -300,15 +298,14 @@ func TestStepsStopExecutor(t *testing.T) {
 // it.
 func TestStepsStopCancelResetDropped(t *testing.T) {
 	search(t, plain.Bounded(2), plain.Bounded(2), func(s *scene) {
-		a := s.pending(0)
-		c := &s.timer.tasks
-		c.Limit = -1 // so that no runner comes yet
-		s.tickAway(2)
-		c.Limit = 0
+		b := s.holding()
+		s.tickAway(1)
+		a := s.pending(0) // waits behind b
+		s.tickAway(3)
 		s.Go(func() { a.cancel(0) })
 		s.Go(func() {
 			a.reset(hour)
-			c.Add(&Timeout{timer: s.timer}) // it is not pending, but a runner comes
+			close(b.held)
 		})
 		s.Go(s.stop)
 		s.race(0)
