@@ -21,12 +21,14 @@ type Stats struct {
 	RejectedFull    uint64 // calls refused with ErrTooManyPending
 	RejectedStopped uint64 // calls refused with ErrStopped
 
-	Unsubmitted uint64       // functions that the executor did not take, and that ran without it
-	Wakeups     uint64       // how often the timer has started its goroutine, at a tick or between ticks
-	Runners     int          // goroutines of the timer for tasks and other user code
-	Queued      int          // timeouts that the timer's goroutine has yet to put into a bucket, move or remove; roughly
-	Levels      []LevelStats // the levels of the wheel, from the lowest; nil while there is no wheel
-	Lateness    Histogram    // of tasks, from their tick boundary to their start; some are estimated
+	Unsubmitted uint64    // functions that the executor did not take, and that ran without it
+	Lateness    Histogram // of tasks, from their tick boundary to their start; some are estimated
+
+	// These say what the timer itself does. A program must not rely on them, because a later version may count otherwise.
+	Wakeups uint64       // how often the timer has started its goroutine, at a tick or between ticks
+	Runners int          // goroutines of the timer for tasks and other user code
+	Queued  int          // timeouts that the timer's goroutine has yet to put into a bucket, move or remove; roughly
+	Levels  []LevelStats // the levels of the wheel, from the lowest; nil while there is no wheel
 }
 
 // LevelStats has the figures of one level of the wheel.
