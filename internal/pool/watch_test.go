@@ -226,17 +226,17 @@ func TestRunnersThatDoNotHelp(t *testing.T) {
 		h.blind = true
 		h.fed = true
 		lock := make(chan struct{}, 1)
-		done := 0
+		var done atomic.Int64
 		h.addFunc(n, func() {
 			lock <- struct{}{}
-			if time.Sleep(slowTask); done%1000 == 999 {
+			if time.Sleep(slowTask); done.Load()%1000 == 999 {
 				time.Sleep((standstill - 1) * h.pool.interval)
 			}
-			done++
+			done.Add(1)
 			<-lock
 		})
 		most := 0
-		for done < n {
+		for done.Load() < n {
 			time.Sleep(h.pool.interval)
 			most = max(most, h.runners())
 		}
