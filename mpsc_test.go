@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel/internal/seat"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
@@ -276,6 +277,9 @@ func TestShutGateIsNotEntered(t *testing.T) {
 // A goroutine that arms ended timeouts again yields to the round that it has started, except in the backoff. Beside goroutines
 // that compute, each yield costs their time slices.
 func TestArmingAgainYields(t *testing.T) {
+	if testkit.RaceDetector() {
+		t.Skip("with the race detector, the resets take longer than a time slice")
+	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const slice = 10 * time.Millisecond // after that the goroutine is preempted, and then the test tries again
 	for _, backoff := range []time.Duration{0, maxBackoff} {
