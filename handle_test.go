@@ -410,12 +410,10 @@ func TestIsPending(t *testing.T) {
 		require.True(t, to.Cancel())
 		require.False(t, to.IsPending(), "canceled")
 
-		runs := 0
-		repeating, err := timer.Schedule(TaskFunc(func(to *Timeout) { runs++; inTask <- to.IsPending() }), &backoff{})
+		repeating, err := timer.Schedule(TaskFunc(func(to *Timeout) { inTask <- to.IsPending() }), &backoff{})
 		require.NoError(t, err)
 		for n := range 3 {
 			pass(time.Second)
-			require.Equal(t, n+1, runs)
 			require.True(t, <-inTask, "the run of a repeating timeout is in progress")
 			require.Equal(t, n < 2, repeating.IsPending())
 		}
