@@ -32,7 +32,7 @@ type bucket struct {
 	pieces []*piece // all but the last are full; none is empty
 	n      int      // the number of entries
 	base   uint64   // the ticks of entries count from this one; undefined when empty
-	min    uint64   // no entry is due before this tick, except during a visit; undefined when empty
+	min    uint64   // no entry is due before this tick, except during a visit; too early after a removal; undefined when empty
 }
 
 // A freeList keeps empty pieces, so that placing timeouts seldom allocates.
@@ -115,19 +115,18 @@ func (b *bucket) rebase(now uint64) {
 	b.base = now
 }
 
-// remove removes the entry of a timeout and returns its tick. Min may then be too low, which costs a spurious visit.
-func (b *bucket) remove(to *Timeout, free *freeList) (tick uint64) {
+// remove removes the entry of a timeout.
+func (b *bucket) remove(to *Timeout, free *freeList) {
 	pos, n := int(to.pos), b.n
 	found := (*Timeout)(nil)
 	if pos < n {
-		tick, found = b.at(pos)
+		_, found = b.at(pos)
 	}
 	if found != to {
 		panic(fmt.Sprintf("hashedwheel: timeout not found at position %d of %d: it was copied or overwritten (go vet or hashedwheelvet finds where)", pos, n))
 	}
 	b.fill(pos, n-1)
 	b.truncate(n-1, free)
-	return tick
 }
 
 // fill moves the last entry to pos, where an entry has been removed.
@@ -177,7 +176,6 @@ type level struct {
 	shift                 uint
 	buckets               []bucket    // nil until the first timeout, except on level 0; their number is a power of two
 	occupied              bitmap.Bits // the buckets that have entries
-	stale                 bitmap.Bits // the occupied buckets from which entries were taken without finding a new min
 	visited, visitedTwice bitmap.Bits // the buckets with a visit in wheel.overdue, and those with two
 	inUse                 int         // how many buckets have entries
 	count                 int         // entries in all buckets
@@ -194,7 +192,6 @@ func (l *level) init(size int) {
 		}
 	}
 	l.occupied = bitmap.New(size)
-	l.stale = bitmap.New(size)
 	l.visited, l.visitedTwice = bitmap.New(size), bitmap.New(size)
 }
 
@@ -208,10 +205,7 @@ func (l *level) added(index uint64) {
 }
 
 func (l *level) remove(index uint64, to *Timeout, free *freeList) {
-	b := &l.buckets[index]
-	if b.remove(to, free) == b.min {
-		l.stale.Set(index)
-	}
+	l.buckets[index].remove(to, free)
 	l.removed(index, 1)
 }
 
@@ -225,7 +219,6 @@ func (l *level) removed(index uint64, n int) {
 		return
 	}
 	l.occupied.Clear(index)
-	l.stale.Clear(index)
 	l.inUse--
 	if len(l.buckets) > keepBuckets {
 		l.buckets[index].pieces = nil
@@ -239,17 +232,6 @@ func (l *level) ended(index uint64) {
 	} else {
 		l.visited.Clear(index)
 	}
-}
-
-// findMin makes the min of a bucket exact.
-func (l *level) findMin(index uint64) {
-	b := &l.buckets[index]
-	b.min = math.MaxUint64
-	for pos := range b.n {
-		tick, _ := b.at(pos)
-		b.min = min(b.min, tick)
-	}
-	l.stale.Clear(index)
 }
 
 // earliest returns the first tick at which the worker must visit a bucket of the level, or bound if that is earlier.
@@ -266,10 +248,6 @@ func (l *level) earliest(now, bound uint64) uint64 {
 		for index := l.occupied.Next(part.from, part.end); index < part.end; index = l.occupied.Next(index+1, part.end) {
 			if bound>>l.shift+1 < part.base+index { // each bucket is needed at most one span early
 				return bound // this bucket and all that follow are needed later
-			}
-			b := &l.buckets[index]
-			if l.neededAt(index, now) < bound && l.stale.Has(index) && b.n <= worthScan && !l.cascades(index) {
-				l.findMin(index)
 			}
 			bound = min(bound, l.neededAt(index, now))
 		}
@@ -293,8 +271,5 @@ func (l *level) neededAt(index, now uint64) uint64 {
 }
 
 // worthWaking is the number of entries above which the worker wakes up to move them down before their span comes.
+// docs/guide.md has the number.
 const worthWaking = 1 << 12
-
-// worthScan bounds the entries that earliest scans to save a wake-up.
-// docs/guide.md has both numbers.
-const worthScan = 1 << 13

@@ -227,7 +227,6 @@ func runnersOf(timer *Timer) int {
 // Constants of internal/pool.
 const (
 	chunkLen   = 256 // the most timeouts that a feeder hands over at a time
-	maxInRow   = 4   // how often a task that is due again runs before others that wait
 	maxSubmits = 64  // calls of submit in progress
 )
 

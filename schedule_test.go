@@ -1137,8 +1137,7 @@ func TestGoexitInNextAfterReset(t *testing.T) {
 	})
 }
 
-// A repeating timeout that is overdue runs a few times in a row, then after the others that wait, and then its
-// missed runs follow at once.
+// A repeating timeout that is overdue runs once, then after the others that wait, and then its missed runs follow at once.
 func TestMissedRunsGoBehindOthers(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const tick, size = time.Millisecond, 16
@@ -1151,7 +1150,7 @@ func TestMissedRunsGoBehindOthers(t *testing.T) {
 				require.NoError(t, err)
 				continue
 			}
-			_, err := timer.AfterFunc(tick, func() { assert.LessOrEqual(t, runs.Load(), int64(1+maxInRow)) })
+			_, err := timer.AfterFunc(tick, func() { assert.LessOrEqual(t, runs.Load(), int64(1)) })
 			require.NoError(t, err)
 		}
 		pass(10*tick + tick/2)
@@ -1160,25 +1159,6 @@ func TestMissedRunsGoBehindOthers(t *testing.T) {
 		synctest.Wait()
 		require.EqualValues(t, 10, runs.Load())
 		require.EqualValues(t, 10+size-1, timer.Stats().Expired)
-	})
-}
-
-// Missed runs follow at once even if the worker is late: the runner reads the clock.
-func TestMissedRunsNeedNoWorker(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		const tick = time.Millisecond
-		timer := newTimer(t, WithTick(tick))
-		release := make(chan struct{})
-		var runs atomic.Int64
-		_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { runs.Add(1); <-release }), tick, tick)
-		require.NoError(t, err)
-		pass(10 * tick)
-		require.EqualValues(t, resting, timer.worker.state.Load())
-		giveBack := hold(t, timer)
-		close(release)
-		synctest.Wait()
-		giveBack()
-		require.EqualValues(t, 10, runs.Load())
 	})
 }
 

@@ -230,7 +230,6 @@ func (w *wheel) begin(level int, index, last uint64) visit {
 	l := &w.levels[level]
 	b := &l.buckets[index]
 	b.min = math.MaxUint64
-	l.stale.Clear(index)
 	return visit{level: level, index: index, last: last, left: b.n}
 }
 
@@ -333,7 +332,7 @@ func (w *wheel) bringDown(i, limit int) (checked int) {
 	return w.goOn(&l.ahead, limit)
 }
 
-// refresh makes next exact, if that is worth its cost. Next may be too early, because the first timeout was removed.
+// refresh makes next as late as min of the buckets allows. Next may be too early, because buckets have become empty.
 func (w *wheel) refresh() {
 	w.next = ticks.Never
 	for i := range w.levels {

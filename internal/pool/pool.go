@@ -21,11 +21,8 @@ type Host[T comparable] interface {
 	Count(late time.Duration, n uint64)
 
 	// Ran is called when a task is over, also after a panic or a Goexit, if rn.Start was told so. The run is over when Ran
-	// has returned. It reports whether the task is to run again: at once, or after others that wait.
-	Ran(item T) (again bool)
-
-	// Requeue is called if Ran has returned true, but others must come first. The host adds the item again behind them.
-	Requeue(item T)
+	// has returned. If the task is to run again, Ran has the item added again, which may happen before Ran returns.
+	Ran(item T)
 
 	// Panicked reports that the task of an item has panicked.
 	Panicked(item T, value any, stack []byte)
@@ -77,9 +74,6 @@ type Pool[T comparable] struct {
 	watching bool          // watch is armed
 	taken    int           // items that runners have taken since the watch was armed
 	step     int           // how many runners the last check might add; 0 for none
-
-	takenBefore int // the value of taken at the last check
-	inVain      int // after runners that were added have not helped: how many checks must find no item taken before more are added
 }
 
 // maxProcs bounds how many runners are started because many items wait. The number of processors does too.

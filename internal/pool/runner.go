@@ -24,17 +24,12 @@ type Runner[T comparable] struct {
 	fresh      bool          // Next has yet to return the first item
 	callsRan   bool          // Host.Ran follows the task
 	inTask     bool          // the task runs, so a panic is its own
-	inRow      int           // how often it has run the item again
 	unmeasured uint64        // tasks that it has started since the last one that it measured
 	late       time.Duration // how late that one was; notMeasured if there is none
 	steady     bool          // that one was about as late as the one measured before
 }
 
 const (
-	// maxInRow is how often a runner runs a task again at once while other items wait (TestRunsAgain). When 2,000 tasks have ten
-	// runs each to catch up with, 0 would make a run a fifth dearer, and 1,000 no cheaper.
-	maxInRow = 4
-
 	// sample is how many items wait when a runner measures only one of as many tasks (TestCounts). To measure one takes 33 ns,
 	// with a reading of the clock and counters that all runners share. To measure each makes a thousand that are due together
 	// 7 % dearer.
@@ -70,15 +65,16 @@ func (rn *Runner[T]) run() {
 // nothing is left to do, Next returns the zero T.
 func (rn *Runner[T]) Next() (item T) {
 	rn.inTask = false
-	switch {
-	case rn.fresh:
+	if rn.fresh {
 		rn.fresh = false
-	case rn.callsRan && rn.ran(): // the next run of the item is due already. After Close, the host does not claim it
-	default:
-		rn.inRow = 0
-		if !rn.pool.refill(rn) {
-			return item
-		}
+		return rn.item
+	}
+	if rn.callsRan {
+		rn.callsRan = false // first, because Ran may end the goroutine
+		rn.pool.host.Ran(rn.item)
+	}
+	if !rn.pool.refill(rn) {
+		return item
 	}
 	return rn.item
 }
@@ -108,31 +104,6 @@ func (rn *Runner[T]) Measured(late time.Duration) {
 func (rn *Runner[T]) count() {
 	rn.pool.host.Count(rn.late, rn.unmeasured)
 	rn.unmeasured = 0
-}
-
-// ran calls Host.Ran, with which the run ends. Again reports that the next run of the item follows at once.
-func (rn *Runner[T]) ran() (again bool) {
-	rn.callsRan = false // first, because Ran may end the goroutine
-	p, item := rn.pool, rn.item
-	requeue := true
-	defer func() { // also if Ran ends the goroutine: then what it would have returned is not known
-		if requeue {
-			p.host.Requeue(item)
-		}
-	}()
-	requeue = p.host.Ran(item)
-	if !requeue || p.hasExecutor() {
-		return false
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock() // before Requeue
-	if rn.inRow >= maxInRow && p.list.n > 0 {
-		return false
-	}
-	requeue = false
-	rn.inRow++
-	rn.endRun()
-	return true
 }
 
 // untilOver returns a channel that is closed when the run of the item is over. Called with the lock of the pool held.

@@ -62,8 +62,7 @@ func TestTaskEndsItsGoroutine(t *testing.T) {
 	}
 }
 
-// If Ran ends the goroutine, what it would have returned is not known. So the host is asked to requeue the item. A panic
-// in Ran is one of the panic handler, and no other follows.
+// Ran may end the goroutine, after it has added the item again. A panic in Ran is one of the panic handler, and no other follows.
 func TestRanExits(t *testing.T) {
 	for way, prepare := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -153,32 +152,7 @@ func TestHandlerPanics(t *testing.T) {
 	}
 }
 
-// A task that is due again runs at once if nothing else waits. If others wait, it runs five times in a row. Then the others go
-// first, and it comes again behind them.
-func TestRunsAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newFake(t, time.Millisecond)
-		h.pool.Limit = 1
-		h.fed = true
-		again := func(n int) *task { return &task{next: func() bool { n--; return n > 0 }} }
-		a, b, c := again(12), new(task), again(2)
-		h.add(a, b, c)
-		synctest.Wait()
-		var want []*task
-		for _, run := range []struct {
-			n int
-			w *task
-		}{{1 + maxInRow, a}, {1, b}, {2, c}, {12 - 1 - maxInRow, a}} {
-			for range run.n {
-				want = append(want, run.w)
-			}
-		}
-		require.Equal(t, want, h.order())
-		require.EqualValues(t, 1, h.requeued.Load())
-	})
-}
-
-// A task that is removed after Ran has returned true, and before it is claimed again, does not run.
+// A task that is removed after it was added again, and before it is claimed again, does not run.
 func TestRemovedBeforeItRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Millisecond)
@@ -188,7 +162,7 @@ func TestRemovedBeforeItRunsAgain(t *testing.T) {
 		other := &task{f: func() { require.True(t, w.move(canceled, waiting)) }}
 		h.add(w, other)
 		synctest.Wait()
-		require.Equal(t, 1+maxInRow, w.runs)
+		require.Equal(t, 1, w.runs)
 		require.Equal(t, over, other.is())
 	})
 }

@@ -17,7 +17,7 @@ const (
 
 	// slowTask is the average duration above which tasks count as tasks that block. For shorter tasks, a
 	// goroutine each would cost more than it gains. Tasks that compute for longer than this also count as
-	// tasks that block, until a check finds that the runners added for them do not help: see onWatch.
+	// tasks that block.
 	slowTask = 5 * time.Microsecond
 
 	// tinyTask is the average duration up to which no runner is added, because runners of such tasks contend for the lock. With
@@ -29,12 +29,6 @@ const (
 	// million after ten. How many runners there are does not count: those in tasks that block say nothing about the tasks
 	// that wait. See TestFirstRunnersAreFew and TestTrivialTasksBesideBlockedOnes.
 	growth = 4
-
-	// manyTaken is how many items a runner takes, on average, where the runners that a check adds do not block at once.
-	manyTaken = 8
-
-	// standstill is how many checks must find that no item was taken before runners that did not help are added again.
-	standstill = 4
 )
 
 // setWatch arms the watch if items wait and a runner may be added for them, and disarms it otherwise. While a runner waits for
@@ -50,7 +44,7 @@ func (p *Pool[T]) setWatch() {
 		if p.watching {
 			p.watch.Stop() // a check that waits for mu does nothing, or comes early if the watch is armed again before
 		}
-		p.watching, p.step, p.takenBefore, p.inVain = false, 0, 0, 0
+		p.watching, p.step = false, 0
 	case !p.watching && p.starting.Load() == 0:
 		p.watching, p.taken = true, 0
 		if p.watch == nil {
@@ -61,10 +55,9 @@ func (p *Pool[T]) setWatch() {
 	}
 }
 
-// onWatch starts more runners if tasks take long on average: as many as can be at work, or more if tasks are slow. If the
-// runners that the last check has started for slow tasks did not double what is taken, although many items were taken, they wait
-// for a processor or a lock, as all others would. Then no more than can be at work are added, until several checks in a row find that no
-// item was taken. Otherwise 300,000 tasks that meet at a lock had 87,000 runners. Called by watch.
+// onWatch starts more runners if tasks take long on average: as many as can be at work, or more if tasks are slow. It cannot tell
+// tasks that wait for each other from tasks that block for other reasons. So 300,000 tasks that meet at a lock may get 87,000
+// runners. Called by watch.
 func (p *Pool[T]) onWatch() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,19 +69,12 @@ func (p *Pool[T]) onWatch() {
 	spent, taken := time.Duration(working)*p.interval, time.Duration(p.taken)
 	if p.starting.Load() == 0 { // otherwise one has not had a processor yet
 		switch {
-		case p.taken == 0:
-			p.inVain = max(p.inVain-1, 0)
-		case p.inVain > 0, p.step > 0 && p.taken > manyTaken*p.step && p.taken < 2*p.takenBefore:
-			p.inVain, p.step = standstill, 0
-		}
-		switch {
-		case spent > taken*slowTask && p.inVain == 0:
+		case spent > taken*slowTask:
 			p.step = min(max(p.step, 1)*growth, 1<<20)
 			p.start(min(p.list.n, p.step))
 		case spent > taken*tinyTask:
 			p.start(min(p.Procs, p.list.length()) - p.total()) // one for each chunk
 		}
-		p.takenBefore = p.taken
 	}
 	p.setWatch()
 }

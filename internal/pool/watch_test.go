@@ -216,31 +216,3 @@ func TestBlockedRunnersAreNotSlow(t *testing.T) {
 		require.False(t, p.watching)
 	})
 }
-
-// Very many tasks meet at a lock, so more runners do not help. Only a few are added, also if the goroutine that has the lock stands
-// still for a few checks.
-func TestRunnersThatDoNotHelp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const tick, n = 16 * time.Millisecond, 20_000
-		h := newFake(t, tick)
-		h.blind = true
-		h.fed = true
-		lock := make(chan struct{}, 1)
-		var done atomic.Int64
-		h.addFunc(n, func() {
-			lock <- struct{}{}
-			if time.Sleep(slowTask); done.Load()%1000 == 999 {
-				time.Sleep((standstill - 1) * h.pool.interval)
-			}
-			done.Add(1)
-			<-lock
-		})
-		most := 0
-		for done.Load() < n {
-			time.Sleep(h.pool.interval)
-			most = max(most, h.runners())
-		}
-		synctest.Wait()
-		require.Less(t, most, 200)
-	})
-}

@@ -147,22 +147,21 @@ func (s host) run(w *item) {
 	}
 }
 
-func (s host) Ran(w *item) bool {
+func (s host) Ran(w *item) {
 	if w.again == 0 || w.last {
 		w.state.Store(over)
 		w.rans++
-		return false
+		return
 	}
 	w.again--
 	w.state.Store(waiting)
 	w.rans++
 	if w.last && w.state.CompareAndSwap(waiting, over) { // Close came before the Store
-		return false
+		return
 	}
-	return true
+	s.pool.Add(w)
 }
 
-func (s host) Requeue(w *item)             { s.pool.Add(w) }
 func (s host) Panicked(*item, any, []byte) {}
 
 // Three goroutines add an item each, and there may be several runners. Each item runs once.
