@@ -28,8 +28,9 @@ type hook interface {
 	claim(to *Timeout, word uint64) (claimed uint64, ok bool)
 
 	// ran is called by the runner when the task of the claimed run is over, also after a panic or a Goexit. It is a part of the
-	// run: see Timeout.WaitRunning.
-	ran(to *Timeout)
+	// run: see Timeout.WaitRunning. Again reports that the timeout is due again and not on the queue. Then the runner runs the
+	// task again or requeues it.
+	ran(to *Timeout) (again bool)
 
 	// arm is called inside the gate, before a Reset makes a timeout pending that was not pending. An error prevents this.
 	// NewTimeout does not call it: see Group.start.
@@ -121,7 +122,7 @@ func prepareTask(task Task) (prepared Task, bits uint64) {
 // noHook stands for the hook of a timeout that has none.
 type noHook struct{}
 
-func (noHook) ran(*Timeout)                           {}
+func (noHook) ran(*Timeout) bool                      { return false }
 func (noHook) arm(*Timeout) error                     { return nil }
 func (noHook) notices() *notices                      { return nil }
 func (noHook) disarmed(*Timeout, bool)                {}
@@ -150,7 +151,7 @@ func (w *wrap) wrapped() Task                           { return w.task }
 func (w *wrap) Run(to *Timeout)                         { w.task.Run(to) }
 func (w *wrap) putOff(to *Timeout, word uint64) bool    { return w.inner().putOff(to, word) }
 func (w *wrap) dueTick(to *Timeout, word uint64) uint64 { return w.inner().dueTick(to, word) }
-func (w *wrap) ran(to *Timeout)                         { w.inner().ran(to) }
+func (w *wrap) ran(to *Timeout) bool                    { return w.inner().ran(to) }
 func (w *wrap) arm(to *Timeout) error                   { return w.inner().arm(to) }
 func (w *wrap) notices() *notices                       { return w.inner().notices() }
 func (w *wrap) disarmed(to *Timeout, canceled bool)     { w.inner().disarmed(to, canceled) }

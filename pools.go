@@ -125,7 +125,17 @@ func (to *Timeout) sendBack(word uint64) (ok bool) {
 
 func (h *host) Count(late time.Duration, n uint64) { h.lateness.Record(late, n) }
 
-func (h *host) Ran(to *Timeout) { hookOf(to.task).ran(to) }
+func (h *host) Ran(to *Timeout) bool { return hookOf(to.task).ran(to) }
+
+// Requeue has the worker hand the timeout over again.
+func (h *host) Requeue(to *Timeout) {
+	for word := to.word.Load(); waits(word) && word&queued == 0; word = to.word.Load() {
+		if to.sendBack(word) {
+			h.worker.wakeNow()
+			return
+		}
+	}
+}
 
 func (h *host) Panicked(to *Timeout, value any, stack []byte) {
 	(*Timer)(h).reportPanic(to, value, stack)

@@ -197,20 +197,22 @@ func (r *repeating) inZone(at time.Time) time.Time {
 	return at
 }
 
-func (r *repeating) ran(to *Timeout) { r.goOn(to, true) }
+func (r *repeating) ran(to *Timeout) (again bool) { return r.goOn(to, true) }
 
 // goOn arms the timeout at work for its next run, or ends it. Over says that a run is over. Otherwise only the schedule is
 // asked, and no run is counted, except for a last one if the schedule has ended: then the timeout counts as expired.
-func (r *repeating) goOn(to *Timeout, over bool) {
+func (r *repeating) goOn(to *Timeout, over bool) (again bool) {
 	more := false
 	defer func() { // also if Next ends its goroutine
-		for !r.rearm(to, more, over) {
+		for ok := false; !ok; {
+			again, ok = r.rearm(to, more, over)
 		}
 	}()
 	defer to.timer.catch(to) // a panic of the schedule ends the runs
 	if word := to.word.Load(); word&moved == 0 && status(word) == pending {
 		more = r.next(to.timer)
 	}
+	return again
 }
 
 // next sets the tick of the next run, if there is one.
@@ -269,7 +271,8 @@ func (r *repeating) plan(t *Timer, next, due time.Time) {
 }
 
 // rearm arms a timeout at work again, or ends it. If ok is false, the word has changed, and the caller must call rearm again.
-func (r *repeating) rearm(to *Timeout, more, over bool) (ok bool) {
+// If it is true, again reports that the timeout is due and still with its runner. That is never so if over is false.
+func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 	t := to.timer
 	s := t.queue.stripe()
 	word := to.word.Load()
@@ -278,7 +281,7 @@ func (r *repeating) rearm(to *Timeout, more, over bool) (ok bool) {
 		if ok = to.word.CompareAndSwap(word, after); ok && over {
 			s.runOver(true) // there is no next run: it was canceled, or returned by Stop
 		}
-		return ok
+		return false, ok
 	}
 	tick := r.tick
 	switch {
@@ -286,32 +289,36 @@ func (r *repeating) rearm(to *Timeout, more, over bool) (ok bool) {
 		tick = tickOf(word)
 	case !more:
 		if !to.word.CompareAndSwap(word, withStatus(after, expired)) {
-			return false
+			return false, false
 		}
 		s.runOver(false)
 		t.limit.release()
 		to.hook().disarmed(to, false) // the outermost hook, which may be wrapped around this one
-		return true
+		return false, true
+	}
+	next := pendingAt(after, tick) | word&moved
+	if over && word&queued == 0 && t.isPast(tick) {
+		// No gate is needed, because the timeout stays with the runner, and Stop finds it there.
+		if ok = to.word.CompareAndSwap(word, next); ok {
+			s.runOver(true)
+		}
+		return true, ok
 	}
 	if !t.enterOrWait(s) {
-		return false // Stop has ended it, which the next call finds
+		return false, false // Stop has ended it, which the next call finds
 	}
 	defer s.leave()
-	if !to.word.CompareAndSwap(word, pendingAt(after, tick)|word&moved|queued) {
-		return false
+	if ok = to.word.CompareAndSwap(word, next|queued); !ok {
+		return false, false
 	}
 	if over {
 		s.runOver(true)
 	}
 	if word&queued == 0 { // otherwise it is on an inbox already, or the goroutine that has set the bit pushes it and wakes the worker
 		s.push(to)
-		if t.isPast(tick) {
-			t.worker.wakeNow() // a missed run follows at once
-		} else {
-			t.worker.wakeFor(soon)
-		}
+		t.worker.wakeFor(soon)
 	}
-	return true
+	return false, true
 }
 
 // runOver counts a run of a repeating timeout that is over. Armed says that the timeout was armed for the next run, or was

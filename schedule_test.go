@@ -1162,6 +1162,25 @@ func TestMissedRunsGoBehindOthers(t *testing.T) {
 	})
 }
 
+// Missed runs follow at once even if the worker is late: the runner reads the clock.
+func TestMissedRunsNeedNoWorker(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick = time.Millisecond
+		timer := newTimer(t, WithTick(tick))
+		release := make(chan struct{})
+		var runs atomic.Int64
+		_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { runs.Add(1); <-release }), tick, tick)
+		require.NoError(t, err)
+		pass(10 * tick)
+		require.EqualValues(t, resting, timer.worker.state.Load())
+		giveBack := hold(t, timer)
+		close(release)
+		synctest.Wait()
+		giveBack()
+		require.EqualValues(t, 10, runs.Load())
+	})
+}
+
 // A timeout frees its slot when its task is started. So a Reset from inside the task needs a slot again, and is refused
 // if other timeouts have taken all slots meanwhile.
 func TestRetryByResetLosesItsSlot(t *testing.T) {

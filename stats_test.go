@@ -453,10 +453,8 @@ func TestCountersAreNotAhead(t *testing.T) {
 // A claimed is a hook that calls a function before the claim, which then fails if the function has changed the timeout.
 type claimed func(to *Timeout)
 
-var _ hook = claimed(nil)
-
 func (claimed) Run(*Timeout)            {}
-func (claimed) ran(*Timeout)            {}
+func (claimed) ran(*Timeout) bool       { return false }
 func (claimed) arm(*Timeout) error      { return nil }
 func (claimed) notices() *notices       { return nil }
 func (claimed) disarmed(*Timeout, bool) {}

@@ -449,6 +449,29 @@ func TestRepeatingStop(t *testing.T) {
 	}
 }
 
+// A repeating timeout may be due again just as Stop begins. Its runner keeps it until Stop has taken it.
+func TestRequeueAfterStop(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newFakedTimer(t) // nothing is pending
+		giveBack := hold(t, timer)
+		go timer.Stop() // waits for the round
+		synctest.Wait()
+		require.True(t, timer.IsStopped())
+		to := &Timeout{timer: timer}
+		to.word.Store(pendingAt(0, 1))
+		var done moments
+		go func() {
+			(*host)(timer).Requeue(to)
+			done.Note()
+		}()
+		synctest.Wait()
+		require.Empty(t, done.All())
+		giveBack()
+		synctest.Wait()
+		require.Len(t, done.All(), 1)
+	})
+}
+
 // A Cancel has ended a timeout, and not notified its Canceler yet. Shutdown waits for that. The test runs on real time, for
 // the same reason.
 func TestShutdownOverlapsWithCancel(t *testing.T) {

@@ -39,7 +39,8 @@ type callHost struct{}
 var _ Host[*call] = callHost{}
 
 func (callHost) Count(time.Duration, uint64)       {}
-func (callHost) Ran(*call)                         {}
+func (callHost) Ran(*call) bool                    { return false }
+func (callHost) Requeue(*call)                     {}
 func (callHost) Panicked(_ *call, v any, _ []byte) { panic(v) }
 
 func (callHost) Work(rn *Runner[*call]) {

@@ -279,28 +279,26 @@ func (h *fake) checkLocks() {
 	}
 }
 
-// Ran calls next. If that returns true or ends the goroutine, the task is added again.
-func (h *fake) Ran(w *task) {
+// Ran calls next. If that ends the goroutine, the task waits for its next run.
+func (h *fake) Ran(w *task) (again bool) {
 	if w.next == nil || w.is() != ended {
 		h.t.Errorf("told in state %d", w.is())
 	}
 	h.checkLocks()
-	again := true
+	again = true
 	defer func() {
 		w.mu.Lock()
+		defer w.mu.Unlock()
 		again = again && !w.last
 		if w.state = over; again {
 			w.state = waiting
 		}
-		w.mu.Unlock()
-		if again {
-			h.requeue(w)
-		}
 	}()
 	again = w.next()
+	return again
 }
 
-func (h *fake) requeue(w *task) {
+func (h *fake) Requeue(w *task) {
 	h.gate.Lock()
 	defer h.gate.Unlock()
 	h.requeued.Add(1)
@@ -368,7 +366,8 @@ var _ Host[int] = numbers{}
 
 func (numbers) Work(rn *Runner[int])        { work(rn, func(int) {}) }
 func (numbers) Count(time.Duration, uint64) {}
-func (numbers) Ran(int)                     {}
+func (numbers) Ran(int) bool                { return false }
+func (numbers) Requeue(int)                 {}
 func (numbers) Panicked(int, any, []byte)   {}
 
 // work is Host.Work for items that are never refused.

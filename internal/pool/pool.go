@@ -21,8 +21,11 @@ type Host[T comparable] interface {
 	Count(late time.Duration, n uint64)
 
 	// Ran is called when a task is over, also after a panic or a Goexit, if rn.Start was told so. The run is over when Ran
-	// has returned. If the task is to run again, Ran has the item added again, which may happen before Ran returns.
-	Ran(item T)
+	// has returned. It reports whether the task is to run again: at once, or after others that wait.
+	Ran(item T) (again bool)
+
+	// Requeue is called if Ran has returned true, but others must come first. The host adds the item again behind them.
+	Requeue(item T)
 
 	// Panicked reports that the task of an item has panicked.
 	Panicked(item T, value any, stack []byte)

@@ -65,15 +65,11 @@ func (rn *Runner[T]) run() {
 // nothing is left to do, Next returns the zero T.
 func (rn *Runner[T]) Next() (item T) {
 	rn.inTask = false
-	if rn.fresh {
+	switch {
+	case rn.fresh:
 		rn.fresh = false
-		return rn.item
-	}
-	if rn.callsRan {
-		rn.callsRan = false // first, because Ran may end the goroutine
-		rn.pool.host.Ran(rn.item)
-	}
-	if !rn.pool.refill(rn) {
+	case rn.callsRan && rn.ran(): // the next run of the item is due already. After Close, the host does not claim it
+	case !rn.pool.refill(rn):
 		return item
 	}
 	return rn.item
@@ -104,6 +100,30 @@ func (rn *Runner[T]) Measured(late time.Duration) {
 func (rn *Runner[T]) count() {
 	rn.pool.host.Count(rn.late, rn.unmeasured)
 	rn.unmeasured = 0
+}
+
+// ran calls Host.Ran, with which the run ends. Again reports that the next run of the item follows at once.
+func (rn *Runner[T]) ran() (again bool) {
+	rn.callsRan = false // first, because Ran may end the goroutine
+	p, item := rn.pool, rn.item
+	requeue := true
+	defer func() { // also if Ran ends the goroutine: then what it would have returned is not known
+		if requeue {
+			p.host.Requeue(item)
+		}
+	}()
+	requeue = p.host.Ran(item)
+	if !requeue || p.hasExecutor() {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock() // before Requeue
+	if p.list.n > 0 {
+		return false
+	}
+	requeue = false
+	rn.endRun()
+	return true
 }
 
 // untilOver returns a channel that is closed when the run of the item is over. Called with the lock of the pool held.

@@ -62,7 +62,8 @@ func TestTaskEndsItsGoroutine(t *testing.T) {
 	}
 }
 
-// Ran may end the goroutine, after it has added the item again. A panic in Ran is one of the panic handler, and no other follows.
+// If Ran ends the goroutine, what it would have returned is not known. So the host is asked to requeue the item. A panic
+// in Ran is one of the panic handler, and no other follows.
 func TestRanExits(t *testing.T) {
 	for way, prepare := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -152,7 +153,31 @@ func TestHandlerPanics(t *testing.T) {
 	}
 }
 
-// A task that is removed after it was added again, and before it is claimed again, does not run.
+// A task that is due again runs at once if nothing else waits. Otherwise the others go first, and it comes again behind them.
+func TestRunsAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Millisecond)
+		h.pool.Limit = 1
+		h.fed = true
+		again := func(n int) *task { return &task{next: func() bool { n--; return n > 0 }} }
+		a, b, c := again(12), new(task), again(2)
+		h.add(a, b, c)
+		synctest.Wait()
+		var want []*task
+		for _, run := range []struct {
+			n int
+			w *task
+		}{{1, a}, {1, b}, {1, c}, {1, a}, {1, c}, {12 - 2, a}} {
+			for range run.n {
+				want = append(want, run.w)
+			}
+		}
+		require.Equal(t, want, h.order())
+		require.EqualValues(t, 3, h.requeued.Load())
+	})
+}
+
+// A task that is removed after Ran has returned true, and before it is claimed again, does not run.
 func TestRemovedBeforeItRunsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newFake(t, time.Millisecond)

@@ -147,21 +147,22 @@ func (s host) run(w *item) {
 	}
 }
 
-func (s host) Ran(w *item) {
+func (s host) Ran(w *item) bool {
 	if w.again == 0 || w.last {
 		w.state.Store(over)
 		w.rans++
-		return
+		return false
 	}
 	w.again--
 	w.state.Store(waiting)
 	w.rans++
 	if w.last && w.state.CompareAndSwap(waiting, over) { // Close came before the Store
-		return
+		return false
 	}
-	s.pool.Add(w)
+	return true
 }
 
+func (s host) Requeue(w *item)             { s.pool.Add(w) }
 func (s host) Panicked(*item, any, []byte) {}
 
 // Three goroutines add an item each, and there may be several runners. Each item runs once.
