@@ -3,8 +3,6 @@ package hashedwheel
 import (
 	"context"
 	"time"
-
-	"github.com/hashedwheel/hashedwheel/internal/due"
 )
 
 // Cancel ends the timeout. It returns true to exactly one caller, if the task has not been started: then the task never
@@ -229,23 +227,3 @@ type sleeper struct {
 func (s sleeper) String() string          { return "hashedwheel.Timer.Sleep" }
 func (s sleeper) Run(*Timeout)            { s.done <- nil }
 func (s sleeper) disarmed(*Timeout, bool) { s.done <- ErrStopped } // after a Cancel nobody receives it
-
-func init() {
-	due.Now = func(t any) uint64 { return t.(*Timer).latest(t.(*Timer).clock.NowOrZero()) }
-	due.NowHere = func(t any) uint64 { return t.(*Timer).latest(t.(*Timer).clock.Now()) }
-	due.Ahead = func(to any, now uint64) bool { return to.(*Timeout).liesAhead(now) }
-	due.Left = func(to any) bool {
-		word := to.(*Timeout).word.Load()
-		return isReturned(word) || status(word) == canceled
-	}
-	due.Wait = func(t any) bool { return t.(*Timer).tasks.Waiting() > 0 }
-}
-
-// latest returns a tick that the clock tells, or the one that the worker has reached, if that is later.
-func (t *Timer) latest(now uint64) uint64 { return max(t.worker.progress.tick(), now) }
-
-// liesAhead is due.Ahead.
-func (to *Timeout) liesAhead(now uint64) bool {
-	word := to.word.Load()
-	return status(word) == pending && tickOf(word) > now
-}

@@ -72,7 +72,7 @@ func TestDeadlineThatIsTold(t *testing.T) {
 		for _, at := range timer.Tasks() {
 			told = append(told, at)
 		}
-		due.Each(timer, func(_ any, at time.Time, _ bool) bool { // for the page
+		due.Root.Each(timer, func(_ any, at time.Time, _ bool) bool { // for the page
 			told = append(told, at)
 			return true
 		})

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashedwheel/hashedwheel/internal/due"
 	"github.com/hashedwheel/hashedwheel/internal/logtext"
 	"github.com/hashedwheel/hashedwheel/internal/pool"
 )
@@ -39,14 +38,6 @@ func userStack(stack []byte) string {
 func (t *Timer) catch(to *Timeout) {
 	if value := recover(); value != nil {
 		t.reportPanic(to, value, debug.Stack())
-	}
-}
-
-func init() {
-	due.Catch = func(to any) {
-		if value := recover(); value != nil {
-			to.(*Timeout).timer.reportPanic(to.(*Timeout), value, debug.Stack())
-		}
 	}
 }
 

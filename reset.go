@@ -4,8 +4,6 @@ import (
 	"math"
 	"runtime"
 	"time"
-
-	"github.com/hashedwheel/hashedwheel/internal/due"
 )
 
 // Bind binds a Timeout that is a field of your own struct to the timer and to a task. Call it once, before other
@@ -79,47 +77,35 @@ func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 	return to.reset(tick, false)
 }
 
-// Move is Reset for a timeout that is still pending, and reports whether it has moved the timeout. If Move returns
-// false, nothing has changed: the timeout is not pending, or the timer is stopped.
+// Move is Reset for a timeout that is pending and whose boundary has not passed, and reports whether it has moved the timeout. If
+// Move returns false, nothing has changed: the task is due, even if it has not been started yet, or the timeout is not pending, or
+// the timer is stopped. While a repeating task runs, its boundary has passed, unless a Reset has moved the next run.
 func (to *Timeout) Move(delay time.Duration) bool {
 	to.checkNil()
-	if status(to.word.Load()) != pending {
-		return false
-	}
-	active, err := to.reset(to.timer.clock.DueIn(delay), true)
-	return active && err == nil
-}
-
-// moveAhead is due.Move.
-func (to *Timeout) moveAhead(delay time.Duration) bool {
 	word := to.word.Load()
 	if status(word) != pending {
 		return false
 	}
 	c := &to.timer.clock
-	elapsed := c.Elapsed()
-	if tickOf(word) <= c.TickAt(elapsed) {
-		return false
-	}
-	active, err := to.reset(c.Due(elapsed, delay), true)
-	return active && err == nil
+	elapsed := c.Elapsed() // once: the delay counts from before the boundary, even if the caller is stopped meanwhile
+	return to.moveTo(c.Due(elapsed, delay), word, c.TickAt(elapsed))
 }
 
-// moveAheadAt is due.MoveAt.
-func (to *Timeout) moveAheadAt(deadline time.Time) bool {
+// moveAt is Move to a deadline, which must not be the zero Time.
+func (to *Timeout) moveAt(deadline time.Time) bool {
 	c := &to.timer.clock
 	tick := c.DueAt(deadline)
 	word := to.word.Load()
-	if status(word) != pending || tickOf(word) <= c.Now() {
+	return status(word) == pending && to.moveTo(tick, word, c.Now())
+}
+
+// moveTo is Move to a tick. Word is from before the clock has told the tick now.
+func (to *Timeout) moveTo(tick, word, now uint64) bool {
+	if to.dueTick(word) <= now {
 		return false
 	}
 	active, err := to.reset(tick, true)
 	return active && err == nil
-}
-
-func init() {
-	due.Move = func(to any, delay time.Duration) bool { return to.(*Timeout).moveAhead(delay) }
-	due.MoveAt = func(to any, deadline time.Time) bool { return to.(*Timeout).moveAheadAt(deadline) }
 }
 
 // reset is Reset for a tick, or Move if onlyPending is true.

@@ -565,6 +565,59 @@ func TestMove(t *testing.T) {
 	})
 }
 
+// Move fails once the boundary has passed, even if the worker is late or the task waits for a runner. Nothing has changed then.
+func TestMoveIsNotLate(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithMaxConcurrency(1))
+		clock := onSetClock(timer)
+		start := time.Now()
+		var runs moments
+		arm := func() *Timeout {
+			to, err := timer.AfterFunc(2*time.Second, runs.Note)
+			require.NoError(t, err)
+			return to
+		}
+		to := arm()
+		release := blockOne(t, timer)
+		pass(2*time.Second - 1)
+		require.True(t, to.Move(2*time.Second))
+		pass(2 * time.Second)
+		require.False(t, to.Move(time.Hour), "it waits for a runner")
+		require.True(t, to.IsPending())
+		close(release)
+		synctest.Wait()
+		require.Equal(t, []time.Duration{4 * time.Second}, runs.Since(start))
+
+		late := arm()
+		run, err := timer.Schedule(TaskFunc(func(*Timeout) { runs.Note() }), dailyAt(12*time.Hour, time.UTC))
+		require.NoError(t, err)
+		pass(time.Second)
+		giveBack := hold(t, timer)
+		pass(time.Minute)
+		require.False(t, late.Move(time.Hour), "the worker is late")
+		require.True(t, run.Move(time.Hour), "only a step of the wall clock has passed")
+		giveBack()
+		synctest.Wait()
+		require.Len(t, runs.All(), 2)
+		pass(time.Hour)
+		require.Len(t, runs.All(), 3)
+		require.True(t, run.Cancel())
+		clock.set(0)
+
+		release = make(chan struct{})
+		again, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { <-release }), 0, time.Second)
+		require.NoError(t, err)
+		pass(time.Second / 2)
+		require.False(t, again.Move(time.Hour), "it runs")
+		_, err = again.Reset(time.Minute)
+		require.NoError(t, err)
+		require.True(t, again.Move(time.Hour), "a Reset has moved the next run")
+		close(release)
+		pass(time.Minute)
+		require.True(t, again.IsPending())
+	})
+}
+
 // An embedded timeout takes a slot of the limit each time that it is armed.
 func TestEmbeddedTakesASlot(t *testing.T) {
 	virtual(t, func(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hashedwheel/hashedwheel/internal/due"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
@@ -407,27 +406,4 @@ func checkSchedule(s Schedule) error {
 		return checkSchedule(s.exact)
 	}
 	return nil
-}
-
-func init() {
-	due.Each = func(t any, yield func(task any, at time.Time, repeats bool) bool) {
-		t.(*Timer).walk(func(to *Timeout) bool { return yield(to.Task(), to.Deadline(), to.repeats()) })
-	}
-	due.EachRun = func(t any, yield func(task any, at time.Time, repeats bool, over <-chan struct{})) {
-		t.(*Timer).eachRun(func(to *Timeout, over <-chan struct{}) { yield(to.Task(), to.Deadline(), to.repeats(), over) })
-	}
-}
-
-// repeats reports whether the timeout is one that repeats.
-func (to *Timeout) repeats() bool {
-	for task := to.task; ; {
-		if _, ok := task.(*repeating); ok {
-			return true
-		}
-		w, ok := task.(wrapper)
-		if !ok {
-			return false
-		}
-		task = w.wrapped()
-	}
 }

@@ -251,7 +251,7 @@ func TestWheelForgetsWhatWasRemoved(t *testing.T) {
 			w.refresh()
 			w.check(t)
 			if n == 0 {
-				require.EqualValues(t, ticks.Never, w.next)
+				require.EqualValues(t, uint64(ticks.Never), w.next)
 				continue
 			}
 			require.EqualValues(t, 1000, w.next)

@@ -33,6 +33,7 @@ type Conn struct {
 	silence time.Duration       // guarded by moving
 	covered atomic.Int64        // until this time, counted from Limit.start, activity needs no Move
 	gap     atomic.Bool         // Read has dropped data
+	over    atomic.Bool         // the task, or activity that came too late, has found that the limit has ended
 }
 
 // netConn keeps the embedded field unexported.
@@ -42,8 +43,8 @@ type netConn = net.Conn
 //
 //   - Move returns true. The packet came in time, and the task does not run for the old deadline.
 //   - Cancel returns true. The caller of Close closes the connection, and the task never runs.
-//   - The timeout expires. Its task closes the connection. A packet that comes before the task has done so
-//     is too late: Read drops its data.
+//   - The boundary passes. Soon the timeout expires, and its task closes the connection. A packet that comes before that is too
+//     late: Read drops its data.
 
 // A closer is a Conn as the task of its timeout.
 type closer Conn
@@ -54,7 +55,7 @@ func (c *closer) String() string { return fmt.Sprintf("idle.Conn of %T", c.netCo
 // Run closes the connection. Close may block, for instance because of SO_LINGER or to send the last alert of
 // TLS. Without WithMaxConcurrency or an executor, that delays no other task by more than two ticks.
 func (c *closer) Run(*hashedwheel.Timeout) {
-	c.limit.closed.Add(1)
+	(*Conn)(c).end()
 	c.netConn.Close()
 }
 
@@ -65,8 +66,8 @@ func (c *closer) Run(*hashedwheel.Timeout) {
 func (c *Conn) Read(b []byte) (int, error) {
 	n, err := c.netConn.Read(b)
 	switch {
-	case n > 0 && (c.putOff() || !c.timeout.IsExpired()):
-		return n, err // in time, or after Close or Timer.Stop
+	case n > 0 && c.putOff():
+		return n, err
 	case n > 0:
 		c.gap.Store(true)
 	case err == io.EOF && !c.gap.Load():
@@ -98,7 +99,7 @@ func (c *Conn) Write(b []byte) (n int, err error) {
 }
 
 // wrote starts the limit anew if data has been sent, except with WithReadsOnly. It returns err, or ErrIdle if the limit has
-// expired: then the operation failed because of that, or sent its data too late.
+// ended: then the operation failed because of that, or sent its data too late.
 func (c *Conn) wrote(data bool, err error) error {
 	if data && !c.limit.readsOnly && c.putOff() {
 		return err
@@ -106,8 +107,9 @@ func (c *Conn) wrote(data bool, err error) error {
 	return c.because("write", err)
 }
 
-// putOff starts the limit anew. It returns false only if the limit has ended. Within a tick the deadline
-// stays the same, so only the first packet of a tick moves it. The others cost only a reading of the clock.
+// putOff starts the limit anew, if Close or Timer.Stop has not ended the timeout. It returns false only if the limit has ended.
+// Within a tick the deadline stays the same, so only the first packet of a tick moves it. The others cost only a reading of the
+// clock.
 //
 // The lock orders the calls of Move. Without it, a goroutine that loses its processor after Move has read
 // the clock could later set a deadline that is too early.
@@ -119,11 +121,11 @@ func (c *Conn) putOff() bool {
 	}
 	c.moving.Lock()
 	defer c.moving.Unlock()
-	return c.move(now, c.silence)
+	return c.move(now, c.silence) || !c.ended()
 }
 
-// move starts a limit of the given silence. It returns false only if the limit has ended. Now, counted from Limit.start, was
-// read before the call. Called with moving held.
+// move starts a limit of the given silence, and reports whether it has. Now, counted from Limit.start, was read before the call.
+// Called with moving held.
 func (c *Conn) move(now, silence time.Duration) bool {
 	if !c.timeout.Move(silence) {
 		return false
@@ -135,6 +137,22 @@ func (c *Conn) move(now, silence time.Duration) bool {
 	// After Move, and with the lock, so that covered never promises more than the deadline.
 	c.covered.Store(int64(covered))
 	return true
+}
+
+// ended reports, after move has failed, whether that was because the limit had ended.
+func (c *Conn) ended() bool {
+	passed := c.timeout.IsPending() && !c.limit.timer.IsStopped() // before IsExpired: the task may be started in between
+	if passed || c.timeout.IsExpired() {
+		c.end()
+	}
+	return c.over.Load()
+}
+
+// end notes that the limit has ended. From then on each method returns ErrIdle, even if Close or Timer.Stop comes before the task.
+func (c *Conn) end() {
+	if !c.over.Swap(true) {
+		c.limit.closed.Add(1)
+	}
 }
 
 // SetSilence sets another limit for this connection, which begins now: the connection is closed when it has been silent for
@@ -155,7 +173,7 @@ func (c *Conn) SetSilence(d time.Duration) error {
 	case c.move(time.Since(c.limit.start), d):
 		c.silence = d
 		return nil
-	case c.timeout.IsExpired():
+	case c.ended():
 		reason = ErrIdle
 	case c.limit.timer.IsStopped():
 		reason = hashedwheel.ErrStopped
@@ -165,9 +183,9 @@ func (c *Conn) SetSilence(d time.Duration) error {
 	return opError("set", c.LocalAddr(), c.RemoteAddr(), reason)
 }
 
-// because returns err, or ErrIdle if the limit has expired.
+// because returns err, or ErrIdle if the limit has ended and somebody has found that.
 func (c *Conn) because(op string, err error) error {
-	if !c.timeout.IsExpired() {
+	if !c.over.Load() && !c.timeout.IsExpired() {
 		return err
 	}
 	return opError(op, c.LocalAddr(), c.RemoteAddr(), ErrIdle)

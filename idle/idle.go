@@ -151,7 +151,7 @@ func (l *Limit) Conn(c net.Conn) (*Conn, error) {
 // been stopped, Accept closes the connection and returns an error that wraps hashedwheel.ErrStopped.
 func (l *Limit) Listener(ln net.Listener) net.Listener { return &listener{ln, l} }
 
-// NumClosed returns how many connections the Limit has closed because they were silent.
+// NumClosed returns how many connections the Limit has closed because they were silent, or is about to close.
 func (l *Limit) NumClosed() uint64 { return l.closed.Load() }
 
 // NumRefused returns how many connections Accept has closed because too many timeouts were pending, or because

@@ -199,6 +199,69 @@ func TestDataAfterClose(t *testing.T) {
 	})
 }
 
+// When the boundary has passed, activity is too late, even if the task that closes the connection has yet to start.
+func TestLateActivity(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimit(t, 100*ms, hashedwheel.WithMaxConcurrency(1))
+		c, err := l.Conn(new(fake))
+		require.NoError(t, err)
+		release := make(chan struct{})
+		_, err = l.timer.AfterFunc(0, func() { <-release })
+		require.NoError(t, err)
+		pass(boundary(100*ms) - 1)
+		_, err = c.Read(make([]byte, 1))
+		require.NoError(t, err)
+		pass(100*ms + 1)
+		for range 2 {
+			n, err := c.Read(make([]byte, 1))
+			require.Zero(t, n)
+			require.ErrorIs(t, err, ErrIdle)
+			_, err = c.Write(make([]byte, 1))
+			require.ErrorIs(t, err, ErrIdle)
+			require.ErrorIs(t, c.SetSilence(time.Hour), ErrIdle)
+		}
+		require.EqualValues(t, 1, l.NumClosed())
+		other, err := l.Conn(new(fake))
+		require.NoError(t, err)
+		pass(boundary(100*ms) + 1)
+		_, err = other.Read(make([]byte, 1))
+		require.ErrorIs(t, err, ErrIdle)
+		require.ErrorIs(t, other.Close(), ErrIdle, "before its task")
+		_, err = other.Read(make([]byte, 1))
+		require.ErrorIs(t, err, ErrIdle)
+		close(release)
+		synctest.Wait()
+		require.EqualValues(t, 2, l.NumClosed())
+		require.EqualValues(t, 3, l.timer.Stats().Accepted)
+		require.EqualValues(t, 2, l.timer.Stats().Expired, "the other was closed before its task")
+	})
+}
+
+// While the timer stops, its timeouts are pending and cannot be moved. Activity is in time then. The test runs on real time,
+// because the race needs goroutines that run at the same time.
+func TestActivityWhileTheTimerStops(t *testing.T) {
+	l := newHour(t)
+	c, err := l.Conn(new(fake))
+	require.NoError(t, err)
+	for range 100_000 { // so that Stop takes a while
+		_, err := l.timer.AfterFunc(time.Hour, func() {})
+		require.NoError(t, err)
+	}
+	over := make(chan struct{})
+	go func() { defer close(over); l.timer.Stop() }()
+	for stopped := false; !stopped; {
+		select {
+		case <-over:
+			stopped = true
+		default:
+		}
+		n, err := c.Read(make([]byte, 1))
+		require.Equal(t, 1, n)
+		require.NoError(t, err)
+		runtime.Gosched()
+	}
+}
+
 // Every method returns the reason once the limit has closed the connection, so that no caller takes it for a fault of
 // its own.
 func TestEveryMethodReturnsTheReason(t *testing.T) {

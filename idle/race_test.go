@@ -99,9 +99,9 @@ func TestRace(t *testing.T) {
 	require.Zero(t, st.Pending)
 	require.Equal(t, conns.Load(), st.Accepted)
 	require.Equal(t, conns.Load(), byUser.Load()+idle.Load())
-	require.Equal(t, st.Expired, l.NumClosed())
-	require.Equal(t, st.Expired, idle.Load())
-	require.EqualValues(t, idle.Load(), closes.Load()-closeCalls.Load(), "by the limit, once each")
+	require.Equal(t, idle.Load(), l.NumClosed())
+	require.LessOrEqual(t, st.Expired, idle.Load(), "users may close before the task what was used too late")
+	require.EqualValues(t, st.Expired, closes.Load()-closeCalls.Load(), "by the limit, once each")
 	t.Logf("%d connections, %d closed by their users, %d idle", conns.Load(), byUser.Load(), idle.Load())
 }
 

@@ -104,7 +104,7 @@ func (it *item[K, V]) take() (entry Entry[K, V]) {
 // running task of the timer. Outside of the synctest bubble of its timer, WaitRunning panics.
 func (m *Map[K, V]) WaitRunning(ctx context.Context) error {
 	m.checkMade()
-	due.NowHere(m.timer) // may panic
+	due.Root.NowHere(m.timer) // may panic
 	for _, over := range m.calls() {
 		select {
 		case <-over:
@@ -120,7 +120,7 @@ func (m *Map[K, V]) calls() (calls []<-chan struct{}) {
 	if m.limit != nil {
 		return m.limit.untilOver()
 	}
-	due.EachRun(m.timer, func(task any, _ time.Time, _ bool, over <-chan struct{}) {
+	due.Root.EachRun(m.timer, func(task any, _ time.Time, _ bool, over <-chan struct{}) {
 		if it, ok := task.(*item[K, V]); ok && it.shard.owner == m {
 			calls = append(calls, over)
 		}

@@ -57,7 +57,7 @@ import (
 // map, its timeout ends only once:
 //
 //   - Only add arms a timeout that is not pending, and its item is not in the map then. Set and Touch use
-//     due.Move or due.MoveAt, which fail if the timeout has ended.
+//     Timeout.Move or due.Access.MoveAt, which fail if the timeout has ended.
 //   - A user gets a timeout only from Stop or in a panic handler. After Stop, Reset fails. In a panic handler, the item
 //     has left the map, and Run finds that it has ended. So a Reset there has no effect on the Map.
 //
@@ -69,7 +69,8 @@ import (
 //   - If the timer comes first, the method treats the key as gone. The task waits for the lock, and will call
 //     expired. Meanwhile Set may put a new item in the place of the old one, and Clear may drop it. So the
 //     task removes the key only if its own item is still there.
-//   - If only the boundary comes first, Move or Cancel succeeds. No other call notices, because it needs the lock.
+//   - If only the boundary comes first, after the method has read the clock, Move or Cancel succeeds. No other call notices,
+//     because it needs the lock.
 //
 // Add may use an item again that Remove has taken out of the map, or that could not be armed. Then Cancel has ended
 // its timeout, or it was never armed. So its task does not start, and no one outside of the Map knows its timeout. An
@@ -158,9 +159,9 @@ func (t term) arm(to *hashedwheel.Timeout) (err error) {
 // move moves the timeout of an item of the map, and reports whether the item was alive. Called with mu held.
 func (t term) move(to *hashedwheel.Timeout) bool {
 	if t.deadline == nil {
-		return due.Move(to, t.delay)
+		return to.Move(t.delay)
 	}
-	return due.MoveAt(to, *t.deadline)
+	return due.Root.MoveAt(to, *t.deadline)
 }
 
 // ErrClosed is returned by Set, SetAt and GetOrSet after Close.
@@ -397,7 +398,7 @@ func (m *Map[K, V]) clear() (n int) {
 // is late, Len also counts keys that have expired meanwhile.
 func (m *Map[K, V]) Len() (n int) {
 	m.checkMade()
-	some := due.Wait(m.timer) // some keys may be due
+	some := due.Root.Waits(m.timer) // some keys may be due
 	for i := range m.shards {
 		n += m.shards[i].length(some)
 	}
@@ -437,21 +438,24 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 }
 
 // now returns the current tick of the timer. Called with mu held, so that a wait for the lock comes before the time.
-func (s *shard[K, V]) now() uint64 { return due.Now(s.owner.timer) }
+func (s *shard[K, V]) now() uint64 { return due.Root.Now(s.owner.timer) }
 
 // nowHere is now for calls that cancel a timeout. On the other side of a synctest bubble it panics, because there Cancel may
 // panic after it has ended the timeout. Then the item would stay in the map.
-func (s *shard[K, V]) nowHere() uint64 { return due.NowHere(s.owner.timer) }
+func (s *shard[K, V]) nowHere() uint64 { return due.Root.NowHere(s.owner.timer) }
 
 // alive reports whether an item of the map is alive at tick now. Called with mu held.
-func (it *item[K, V]) alive(now uint64) bool { return due.Ahead(&it.timeout, now) }
+func (it *item[K, V]) alive(now uint64) bool { return due.Root.Ahead(&it.timeout, now) }
 
 // listed reports whether All yields an item and Len counts it: it is alive, or was left at Stop. Called with mu held.
 func (it *item[K, V]) listed(now uint64) bool { return it.alive(now) || it.left() }
 
 // left reports whether Stop has returned the timeout of an item of the map. Its caller may have canceled it since. Called with
 // mu held.
-func (it *item[K, V]) left() bool { return due.Left(&it.timeout) }
+func (it *item[K, V]) left() bool {
+	pending := it.timeout.IsPending() // before IsExpired: the task may be started in between
+	return !pending && !it.timeout.IsExpired()
+}
 
 // end ends an item of the map, and reports whether it was alive or left at Stop. If it was left, end marks the item,
 // because the caller of Stop may call Run. Called with mu held.

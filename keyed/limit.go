@@ -121,6 +121,6 @@ func (l *limit[K, V]) goOn(last *item[K, V], done chan<- struct{}) {
 
 // callExpired calls expired. A panic is reported with the timeout of the item.
 func (it *item[K, V]) callExpired() {
-	defer due.Catch(&it.timeout)
+	defer due.Root.Catch(&it.timeout)
 	it.shard.owner.expired(it.key, it.value)
 }

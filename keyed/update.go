@@ -114,7 +114,7 @@ func (m *Map[K, V]) update(
 	key K, there func(it *item[K, V], now uint64) bool, finish func(s *shard[K, V], u *update, value V) (V, bool),
 ) (V, bool) {
 	s := m.shard(key)
-	due.NowHere(m.timer) // may panic: before f has run, because update may have to wait, and others for it
+	due.Root.NowHere(m.timer) // may panic: before f has run, because update may have to wait, and others for it
 	u, value := s.beginUpdate(key, there)
 	if u == nil {
 		return value, false

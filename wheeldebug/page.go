@@ -114,14 +114,14 @@ func ofLibrary(t reflect.Type) bool {
 	return false
 }
 
-// sightings says, for each run in progress, when the first page was made that has seen it: see due.EachRun.
+// sightings says, for each run in progress, when the first page was made that has seen it: see due.Access.EachRun.
 type sightings map[<-chan struct{}]time.Time
 
 // runsOf returns what is running, and what the next page has to know. Last is what the last page has seen.
 func runsOf(t *hashedwheel.Timer, now time.Time, last sightings) (all []runs, seen sightings) {
 	rows := make(map[kind]*runs)
 	seen = make(sightings)
-	due.EachRun(t, func(task any, at time.Time, repeating bool, over <-chan struct{}) {
+	due.Root.EachRun(t, func(task any, at time.Time, repeating bool, over <-chan struct{}) {
 		k := kindOf(task, repeating)
 		r := rows[k]
 		if r == nil {
@@ -150,7 +150,7 @@ func runsOf(t *hashedwheel.Timer, now time.Time, last sightings) (all []runs, se
 
 func timerPageOf(t *hashedwheel.Timer, now time.Time) timerPage {
 	rows := make(map[kind]*row)
-	due.Each(t, func(task any, at time.Time, repeating bool) bool {
+	due.Root.Each(t, func(task any, at time.Time, repeating bool) bool {
 		k := kindOf(task, repeating)
 		r := rows[k]
 		if r == nil {

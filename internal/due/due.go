@@ -1,42 +1,38 @@
-// Package due tells package keyed which timeouts are due, and package wheeldebug which are pending. It is a bridge to what
-// package hashedwheel has no public methods for: that package sets the variables when it is initialized, in handle.go, reset.go,
-// schedule.go and log.go.
+// Package due gives package keyed and package wheeldebug what package hashedwheel has no public methods for: which timeouts are due,
+// and which are pending or run.
 package due
 
 import "time"
 
-var (
-	// Each is Timer.Tasks of a timer, a *hashedwheel.Timer. It also yields whether the timeout repeats.
-	Each func(timer any, yield func(task any, at time.Time, repeats bool) bool)
+// Root is set by package hashedwheel, in bridge.go, when it is initialized.
+var Root Access
+
+// An Access has the methods. A timer is a *hashedwheel.Timer, and a timeout is a *hashedwheel.Timeout.
+type Access interface {
+	// Each is Timer.Tasks. It also yields whether the timeout repeats.
+	Each(timer any, yield func(task any, at time.Time, repeats bool) bool)
 
 	// EachRun calls yield for the runs of tasks that are in progress, with what Each yields of the timeout. Over is closed when
 	// the run is over. No two runs have the same channel.
-	EachRun func(timer any, yield func(task any, at time.Time, repeats bool, over <-chan struct{}))
+	EachRun(timer any, yield func(task any, at time.Time, repeats bool, over <-chan struct{}))
 
-	// Now returns the current tick of a timer, a *hashedwheel.Timer. If only one of the caller and the timer is in a synctest
-	// bubble, no clock tells the tick. Then Now returns the one that the worker has reached.
-	Now func(timer any) uint64
+	// Now returns the current tick of a timer. If only one of the caller and the timer is in a synctest bubble, no clock tells
+	// the tick. Then Now returns the one that the worker has reached.
+	Now(timer any) uint64
 
 	// NowHere is Now, except that it panics if only one of the caller and the timer is in a synctest bubble.
-	NowHere func(timer any) uint64
+	NowHere(timer any) uint64
 
-	// Ahead reports whether a timeout, a *hashedwheel.Timeout, is pending and due later than tick now.
-	Ahead func(timeout any, now uint64) bool
+	// Ahead reports whether a timeout is pending and due later than tick now.
+	Ahead(timeout any, now uint64) bool
 
-	// Left reports whether Timer.Stop has returned a timeout, a *hashedwheel.Timeout, or it was canceled.
-	Left func(timeout any) bool
+	// MoveAt is Timeout.Move to a deadline, which must not be the zero Time.
+	MoveAt(timeout any, deadline time.Time) bool
 
-	// Catch recovers a panic, and reports it as one of the task of a timeout, a *hashedwheel.Timeout. Call it by a defer statement.
-	Catch func(timeout any)
+	// Catch recovers a panic, and reports it as one of the task of a timeout. Call it by a defer statement.
+	Catch(timeout any)
 
-	// Move is Timeout.Move, except that it fails if the boundary of the timeout, a *hashedwheel.Timeout, has passed. It reads
-	// the clock once. So even if the caller is stopped meanwhile, the delay counts from before the boundary.
-	Move func(timeout any, delay time.Duration) bool
-
-	// MoveAt is Move to a deadline, which must not be the zero Time.
-	MoveAt func(timeout any, deadline time.Time) bool
-
-	// Wait reports whether tasks of a timer, a *hashedwheel.Timer, are due and wait for a runner. It misses those whose
-	// boundary the worker has not reached yet.
-	Wait func(timer any) bool
-)
+	// Waits reports whether tasks of a timer are due and wait for a runner. It misses those whose boundary the worker has not
+	// reached yet.
+	Waits(timer any) bool
+}

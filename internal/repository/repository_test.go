@@ -34,7 +34,7 @@ const root = "../.."
 // layout has the files of the package from the top down. A file uses only what files below it declare. Calls through
 // interfaces may lead up: pools call their host, in pools.go.
 var layout = []string{
-	"doc.go",
+	"doc.go", "bridge.go",
 	"options.go", "pools.go", "group.go", "schedule.go", "wall.go", "reset.go", "stop.go", "log.go", "tasks.go", "handle.go", "stats.go",
 	"timer.go", "yield.go", "worker.go", "intake.go", "late.go", "hook.go", "histogram.go", "progress.go", "mpsc.go", "nursery.go", "wheel.go", "bucket.go",
 	"timeout.go",

@@ -1,0 +1,56 @@
+package hashedwheel
+
+import (
+	"runtime/debug"
+	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/due"
+)
+
+// A bridge is due.Root, for packages keyed and wheeldebug. Package due says what the methods do.
+type bridge struct{}
+
+func init() { due.Root = bridge{} }
+
+func (bridge) Each(t any, yield func(task any, at time.Time, repeats bool) bool) {
+	t.(*Timer).walk(func(to *Timeout) bool { return yield(to.Task(), to.Deadline(), to.repeats()) })
+}
+
+func (bridge) EachRun(t any, yield func(task any, at time.Time, repeats bool, over <-chan struct{})) {
+	t.(*Timer).eachRun(func(to *Timeout, over <-chan struct{}) { yield(to.Task(), to.Deadline(), to.repeats(), over) })
+}
+
+func (bridge) Now(t any) uint64     { return t.(*Timer).latest(t.(*Timer).clock.NowOrZero()) }
+func (bridge) NowHere(t any) uint64 { return t.(*Timer).latest(t.(*Timer).clock.Now()) }
+
+// latest returns a tick that the clock tells, or the one that the worker has reached, if that is later.
+func (t *Timer) latest(now uint64) uint64 { return max(t.worker.progress.tick(), now) }
+
+func (bridge) Ahead(to any, now uint64) bool {
+	word := to.(*Timeout).word.Load()
+	return status(word) == pending && tickOf(word) > now
+}
+
+func (bridge) MoveAt(to any, deadline time.Time) bool { return to.(*Timeout).moveAt(deadline) }
+
+func (bridge) Catch(to any) {
+	if value := recover(); value != nil {
+		to.(*Timeout).timer.reportPanic(to.(*Timeout), value, debug.Stack())
+	}
+}
+
+func (bridge) Waits(t any) bool { return t.(*Timer).tasks.Waiting() > 0 }
+
+// repeats reports whether the timeout is one that repeats.
+func (to *Timeout) repeats() bool {
+	for task := to.task; ; {
+		if _, ok := task.(*repeating); ok {
+			return true
+		}
+		w, ok := task.(wrapper)
+		if !ok {
+			return false
+		}
+		task = w.wrapped()
+	}
+}
