@@ -510,7 +510,9 @@ func TestDue(t *testing.T) {
 				for _, to := range waiting[:10] {
 					require.True(t, to.Cancel())
 				}
-				require.True(t, waiting[10].Move(time.Hour))
+				active, err := waiting[10].Reset(time.Hour)
+				require.NoError(t, err)
+				require.True(t, active)
 				require.True(t, runs.Cancel())
 				pass(10 * ms)
 				check(n - 11 - c.running)

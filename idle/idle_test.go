@@ -237,9 +237,9 @@ func TestLateActivity(t *testing.T) {
 	})
 }
 
-// While the timer stops, its timeouts are pending and cannot be moved. Activity is in time then. The test runs on real time,
-// because the race needs goroutines that run at the same time.
-func TestActivityWhileTheTimerStops(t *testing.T) {
+// While the timer stops, its timeouts are pending and cannot be moved to an earlier deadline. The limit has not ended then. The test
+// runs on real time, because the race needs goroutines that run at the same time.
+func TestSetSilenceWhileTheTimerStops(t *testing.T) {
 	l := newHour(t)
 	c, err := l.Conn(new(fake))
 	require.NoError(t, err)
@@ -247,18 +247,22 @@ func TestActivityWhileTheTimerStops(t *testing.T) {
 		_, err := l.timer.AfterFunc(time.Hour, func() {})
 		require.NoError(t, err)
 	}
+	time.Sleep(1500 * time.Millisecond) // real time: until it is in a bucket
 	over := make(chan struct{})
 	go func() { defer close(over); l.timer.Stop() }()
-	for stopped := false; !stopped; {
+	for !l.timer.IsStopped() {
+		runtime.Gosched()
+	}
+	for {
+		require.ErrorIs(t, c.SetSilence(time.Minute), hashedwheel.ErrStopped)
+		_, err := c.Read(make([]byte, 1))
+		require.NoError(t, err)
 		select {
 		case <-over:
-			stopped = true
+			return
 		default:
+			runtime.Gosched()
 		}
-		n, err := c.Read(make([]byte, 1))
-		require.Equal(t, 1, n)
-		require.NoError(t, err)
-		runtime.Gosched()
 	}
 }
 
