@@ -21,7 +21,7 @@ import (
 // The first instruction of expired comes later, without a lock.
 //
 // Close goes through the shards, and marks each closed. With the lock held, it takes what is there. If the task of
-// an item has been started, and waits for the lock, Run finds that the item has ended, and does nothing. Then no item
+// an item has been started, and waits for the lock, Run finds the item in no place, and does nothing. Then no item
 // reaches the limit any more, and Close takes what waits there. So each value is either taken by Close, or its call has begun
 // before Close returns.
 //
@@ -69,23 +69,17 @@ func (s *shard[K, V]) close(left []Entry[K, V]) []Entry[K, V] {
 	for key, it := range s.items {
 		s.overtake(key, lost)
 		ended := s.owner.expired == nil && !it.listed(now)
-		it.endAtClose()
+		it.timeout.Cancel()
 		if entry := it.take(); !ended {
 			left = append(left, entry)
 		}
 	}
 	for it := range s.overdue {
-		it.endAtClose()
+		it.timeout.Cancel()
 		left = append(left, it.take())
 	}
 	s.items, s.overdue, s.most, s.spare, s.closed = nil, nil, 0, nil, true
 	return left
-}
-
-// endAtClose ends an item, so that Run does nothing. Called with mu held.
-func (it *item[K, V]) endAtClose() {
-	it.timeout.Cancel()
-	it.ended = true
 }
 
 // take returns the entry of an item that has ended, and clears it there, because the timer may keep the item for a while.

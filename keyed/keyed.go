@@ -23,6 +23,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
@@ -53,13 +54,14 @@ import (
 // goes on after the boundary, the call still counts as before it. No other call of the key can have come in between.
 //
 // Each method except Update, TouchIf and RemoveIf (update.go) holds the lock of the shard from its look-up in the map to its last
-// change. The task takes the lock before anything else. The timer ends timeouts without the lock. But while an item is in the
+// change. The task takes the lock before anything else, or leaves its item to another task that does (leave). The timer ends
+// timeouts without the lock. But while an item is in the
 // map, its timeout ends only once:
 //
 //   - Only add arms a timeout that is not pending, and its item is not in the map then. Set and Touch use
 //     Timeout.Move or due.Access.MoveAt, which fail if the timeout has ended.
 //   - A user gets a timeout only from Stop or in a panic handler. After Stop, Reset fails. In a panic handler, the item
-//     has left the map, and Run finds that it has ended. So a Reset there has no effect on the Map.
+//     has left the map, and Run does nothing. So a Reset there has no effect on the Map.
 //
 // So a method that finds an ended timeout may rely on that until it unlocks. If it finds the item alive, the timeout may
 // end at any moment, and Move or Cancel decides:
@@ -77,8 +79,8 @@ import (
 // item is not used again if its timeout has expired, or if Stop has ended it.
 //
 // The caller of Stop has the timeouts that were left, and may run their tasks at any time. Such a run expires the
-// value. But each value has one end: Remove, Clear and Close mark an item that Stop has ended, and then Run does nothing. Add
-// does not replace such an item.
+// value. But each value has one end: Remove, Clear and Close take the item out of the map, and then Run does nothing. Add does not
+// replace an item that Stop has ended.
 //
 // Before Run has the lock, it reads only the shard of the item, which never changes. Add locks the shard before it
 // arms the timeout, and unlocks it when the key and the value are in place. So Run never sees an item without them.
@@ -126,6 +128,8 @@ type shard[K comparable, V any] struct {
 	overdue map[*item[K, V]]struct{} // due, and no longer in items, until the task comes; nil until the first
 	closed  bool                     // by Close
 
+	leaving atomic.Pointer[item[K, V]] // a stack of items that are to be taken out: see leave; not guarded by mu
+
 	_ [64]byte // so that shards do not share a line
 }
 
@@ -137,7 +141,8 @@ type item[K comparable, V any] struct {
 	// Guarded by the shard's mu.
 	key   K
 	value V
-	ended bool // Run must do nothing
+
+	below *item[K, V] // in shard.leaving; written by the task, and then by the task that takes the stack
 }
 
 // A term is how long a life lasts: a delay from now, or until a deadline, if there is one.
@@ -367,14 +372,18 @@ func (m *Map[K, V]) Remove(key K) (V, bool) {
 
 // tryRemove is Remove. Called with mu held.
 func (s *shard[K, V]) tryRemove(key K) (V, bool) {
+	var value V
 	it := s.items[key]
-	if it == nil || !it.end(s.nowHere()) {
-		var none V
-		return none, false
+	if it == nil {
+		return value, false
 	}
-	value := it.value
+	ended, reusable := it.end(s.nowHere())
+	if !ended {
+		return value, false
+	}
+	value = it.value
 	s.remove(key)
-	if !it.ended {
+	if reusable {
 		s.keep(it)
 	}
 	return value, true
@@ -457,14 +466,13 @@ func (it *item[K, V]) left() bool {
 	return !pending && !it.timeout.IsExpired()
 }
 
-// end ends an item of the map, and reports whether it was alive or left at Stop. If it was left, end marks the item,
-// because the caller of Stop may call Run. Called with mu held.
-func (it *item[K, V]) end(now uint64) bool {
+// end ends an item of the map, and reports whether it was alive or left at Stop. The caller takes it out of the map. If it was
+// left, it is not reusable, because the caller of Stop may call Run. Called with mu held.
+func (it *item[K, V]) end(now uint64) (ended, reusable bool) {
 	if it.alive(now) && it.timeout.Cancel() && !it.shard.owner.timer.IsStopped() { // else Stop may have left it just before Cancel
-		return true
+		return true, true
 	}
-	it.ended = it.left()
-	return it.ended
+	return it.left(), false
 }
 
 // String tells the type of the map. It is for Tasks of the timer.
@@ -472,23 +480,17 @@ func (it *item[K, V]) String() string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", it.shard.owner), "*")
 }
 
-// Run is the task. It removes the item, if it is still in the map, and calls expired. The caller of Stop and a panic
-// handler may call it too.
+// Run is the task. It takes the item out of its place, and calls expired. If the item is in no place, it has ended, and Run does
+// nothing. The caller of Stop and a panic handler may call Run too.
 func (it *item[K, V]) Run(*hashedwheel.Timeout) {
 	s := it.shard
-	s.mu.Lock()
-	if it.ended {
-		s.mu.Unlock()
+	m := s.owner
+	if m.expired == nil && it.timeout.IsExpired() { // otherwise the caller of Stop calls Run, perhaps twice
+		s.leave(it)
 		return
 	}
-	it.ended = true
-	if s.items[it.key] == it {
-		s.remove(it.key)
-	} else {
-		delete(s.overdue, it)
-	}
-	m := s.owner
-	calls := m.expired != nil && (m.limit == nil || m.limit.start(it)) // with mu held, so that Close finds the item: see close.go
+	s.mu.Lock()
+	calls := s.takeOut(it) && m.expired != nil && (m.limit == nil || m.limit.start(it)) // with mu held, so that Close finds the item: see close.go
 	s.mu.Unlock()
 	// From here on, only the goroutine that calls expired uses the item.
 	switch {
@@ -497,6 +499,44 @@ func (it *item[K, V]) Run(*hashedwheel.Timeout) {
 		m.limit.run(it)
 	default:
 		m.expired(it.key, it.value)
+	}
+}
+
+// takeOut takes an item out of its place, and reports whether it was there. Called with mu held.
+func (s *shard[K, V]) takeOut(it *item[K, V]) bool {
+	if s.items[it.key] == it {
+		s.remove(it.key)
+		return true
+	}
+	_, waited := s.overdue[it]
+	delete(s.overdue, it)
+	return waited
+}
+
+// leaveChunk is how many items leave takes out while it holds the lock: some ten microseconds.
+const leaveChunk = 64
+
+// leave takes out an item whose task has nothing else to do. Where very many keys expire at once, their tasks would wait for the
+// lock, and then the timer would take them for tasks that block, and give each a goroutine. So only the task that finds the stack
+// empty waits for the lock. It takes out what others leave there meanwhile.
+func (s *shard[K, V]) leave(it *item[K, V]) {
+	top := s.leaving.Load()
+	for it.below = top; !s.leaving.CompareAndSwap(top, it); it.below = top {
+		top = s.leaving.Load()
+	}
+	if top != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	it = s.leaving.Swap(nil)
+	for n := 1; it != nil; n++ {
+		s.takeOut(it)
+		it, it.below = it.below, nil
+		if n%leaveChunk == 0 {
+			s.mu.Unlock() // for others
+			s.mu.Lock()
+		}
 	}
 }
 
@@ -540,7 +580,7 @@ func (s *shard[K, V]) keepOverdue(it *item[K, V]) {
 func (s *shard[K, V]) length(some bool) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !some {
+	if !some && s.leaving.Load() == nil {
 		return len(s.items)
 	}
 	now := s.now()
@@ -560,8 +600,8 @@ func (s *shard[K, V]) clear() (n int) {
 	var waiting map[K]*item[K, V]
 	now := s.nowHere()
 	for key, it := range s.items {
-		switch {
-		case it.end(now):
+		switch ended, _ := it.end(now); {
+		case ended:
 			s.overtake(key, lost)
 			n++
 		case it.timeout.IsExpired():

@@ -104,7 +104,7 @@ func (r *race) run(rnd *rand.Rand) {
 	behind := slices.Collect(maps.Values(maps.Collect(r.m.All())))
 	for _, to := range timeouts {
 		it := to.Task().(*item[int, int])
-		if !it.ended && it.shard.items[it.key] != it { // it was due and waited when its key was set again
+		if _, waited := it.shard.overdue[it]; waited { // it was due when its key was set again
 			behind = append(behind, it.value)
 			r.waited++
 		}

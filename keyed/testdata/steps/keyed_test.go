@@ -472,6 +472,7 @@ func TestStepsLimit(t *testing.T) {
 		}
 		s.m.limit = newLimit[int, int](1)
 		items := []*item[int, int]{{shard: &s.m.shards[0], key: 1, value: 1}, {shard: &s.m.shards[0], key: 2, value: 2}}
+		s.m.shards[0].overdue = map[*item[int, int]]struct{}{items[0]: {}, items[1]: {}}
 		for _, it := range items {
 			s.Go(func() { it.Run(nil) })
 		}
@@ -479,5 +480,21 @@ func TestStepsLimit(t *testing.T) {
 		require.ElementsMatch(s, []int{1, 2}, s.expired)
 		require.Empty(s, s.m.limit.calling)
 		require.Empty(s, s.m.limit.waiting)
+	})
+}
+
+// Tasks leave their keys to each other. Each key is taken out, and none stays on the stack.
+func TestStepsLeave(t *testing.T) {
+	search(t, plain.Bounded(3), plain, func(s *scene) {
+		shard := &s.m.shards[0]
+		shard.items = make(map[int]*item[int, int])
+		for k := range 3 {
+			it := &item[int, int]{shard: shard, key: k}
+			shard.items[k] = it
+			s.Go(func() { shard.leave(it) })
+		}
+		s.Race(0)
+		require.Empty(s, shard.items)
+		require.Nil(s, shard.leaving.Load())
 	})
 }

@@ -1,0 +1,108 @@
+package keyed
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
+)
+
+// While the locks of all shards are held, at most one task of each waits. The others leave their keys to it. The test runs on real
+// time, because the tasks wait for a mutex.
+func TestTasksDoNotWaitForTheLock(t *testing.T) {
+	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+	require.NoError(t, err)
+	defer timer.Stop()
+	m := New[int, int](timer, nil)
+	const n = 20_000
+	for key := range n {
+		require.NoError(t, m.Set(key, key, 50*time.Millisecond))
+	}
+	require.NoError(t, m.Set(n, n, time.Hour))
+	for i := range m.shards {
+		m.shards[i].mu.Lock()
+	}
+	require.Eventually(t, func() bool { return timer.Stats().Expired == n }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return timer.Stats().Running <= len(m.shards) }, 10*time.Second, time.Millisecond)
+	for i := range m.shards {
+		m.shards[i].mu.Unlock()
+	}
+	require.Equal(t, 1, m.Len(), "Len does not count what has yet to be taken out")
+	require.Eventually(t, func() bool { return timer.Stats().Running == 0 }, time.Minute, time.Millisecond)
+	for i := range m.shards {
+		s := &m.shards[i]
+		require.Nil(t, s.leaving.Load())
+		require.LessOrEqual(t, len(s.items), 1)
+	}
+	value, ok := m.Remove(n)
+	require.True(t, ok)
+	require.Equal(t, n, value)
+}
+
+// The caller of Stop may run a task twice, also at the same time. The test runs on real time, because the tasks wait for a mutex.
+func TestTwoRunsAfterStop(t *testing.T) {
+	timer, err := hashedwheel.New()
+	require.NoError(t, err)
+	m := New[int, int](timer, nil)
+	m.shards = m.shards[:1]
+	for key := range 3 {
+		require.NoError(t, m.Set(key, key, time.Hour))
+	}
+	left := timer.Stop()
+	require.Len(t, left, 3)
+	m.shards[0].mu.Lock()
+	var runs sync.WaitGroup
+	for _, i := range []int{0, 1, 2, 2} {
+		runs.Go(func() { left[i].Task().Run(left[i]) })
+		time.Sleep(5 * time.Millisecond) // so that it has begun
+	}
+	m.shards[0].mu.Unlock()
+	runs.Wait()
+	require.Zero(t, m.Len())
+}
+
+// Keys expire, are set again, removed and cleared, all at the same time, in a Map without a function. None comes back, and none is
+// left in the Map. The test runs on real time, because it tests a race.
+func TestLeaveRace(t *testing.T) {
+	for end := time.Now().Add(testkit.StressTime(t)); testkit.GoesOn(end, true); {
+		timer, err := hashedwheel.New(hashedwheel.WithTick(20 * time.Microsecond))
+		require.NoError(t, err)
+		m := New[int, int](timer, nil)
+		m.shards = m.shards[:1]
+		var users sync.WaitGroup
+		var stop atomic.Bool
+		for range 4 {
+			users.Go(func() {
+				rnd := testkit.Rand(t)
+				for !stop.Load() {
+					key := rnd.IntN(200)
+					_ = m.Set(key, key, time.Duration(rnd.IntN(200))*time.Microsecond)
+					if value, ok := m.Get(key); ok && value != key {
+						t.Errorf("key %d has the value %d", key, value)
+					}
+					switch rnd.IntN(200) {
+					case 0:
+						m.Clear()
+					case 1:
+						m.Remove(key)
+					case 2:
+						m.Update(key, func(value int) int { runtime.Gosched(); return value })
+					}
+				}
+			})
+		}
+		time.Sleep(20 * time.Millisecond) // real time, because the race needs goroutines that run at the same time
+		stop.Store(true)
+		users.Wait()
+		require.Eventually(t, func() bool { return m.Len() == 0 && timer.Stats().Running == 0 }, time.Minute, time.Millisecond)
+		require.Empty(t, m.shards[0].items)
+		require.Nil(t, m.shards[0].leaving.Load())
+		require.Empty(t, timer.Stop())
+	}
+}
