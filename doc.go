@@ -44,8 +44,9 @@
 // # Wrong arguments
 //
 // A wrong value that may come from a configuration is an error where the function returns one, such as an option of [New], a
-// period, or a nil task. These panic, and the message says which: a nil or zero Timer, Group, Map or Timeout, and a wrong option of
-// a function without an error. This also holds for the other packages of the module.
+// period, or a nil task. These panic, and the message says which: a zero Timer, Group or Map, a nil one that is passed to a function,
+// a nil Timeout, a nil function where there is no error, and a wrong option of a function without an error. This also holds for the
+// other packages of the module.
 //
 // # When to use package time
 //

@@ -243,3 +243,8 @@ func TestMisuse(t *testing.T) {
 	require.PanicsWithValue(t, "clock: non-positive interval for Ticker.Reset", func() { ticker.Reset(0) })
 	ticker.Stop()
 }
+
+// A nil function panics at the call, not when the time has come.
+func TestAfterFuncNil(t *testing.T) {
+	require.PanicsWithValue(t, "clock: AfterFunc: nil function", func() { new(clock.Clock).AfterFunc(time.Hour, nil) })
+}

@@ -19,8 +19,11 @@ func (c *Clock) NewTimer(d time.Duration) *Timer {
 }
 
 // AfterFunc returns a Timer that calls f in its own goroutine when d has passed. If d is zero or less, the
-// goroutine starts at once. As with time.AfterFunc, f may block, and a panic in f crashes the program.
+// goroutine starts at once. As with time.AfterFunc, f may block, and a panic in f crashes the program. AfterFunc panics if f is nil.
 func (c *Clock) AfterFunc(d time.Duration, f func()) *Timer {
+	if f == nil {
+		panic("clock: AfterFunc: nil function")
+	}
 	t := &Timer{alarm: alarm{clock: c, f: f}}
 	t.alarm.begin(d)
 	return t

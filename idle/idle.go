@@ -149,7 +149,14 @@ func (l *Limit) Conn(c net.Conn) (*Conn, error) {
 // If too many timeouts are pending on the timer, Accept closes the connection, counts it as refused
 // and waits for the next one. So the server goes on, and no connection is without a limit. If the timer has
 // been stopped, Accept closes the connection and returns an error that wraps hashedwheel.ErrStopped.
-func (l *Limit) Listener(ln net.Listener) net.Listener { return &listener{ln, l} }
+//
+// Listener panics if ln is nil.
+func (l *Limit) Listener(ln net.Listener) net.Listener {
+	if ln == nil {
+		panic("idle: Limit.Listener: nil net.Listener")
+	}
+	return &listener{ln, l}
+}
 
 // NumClosed returns how many connections the Limit has closed because they were silent, or is about to close.
 func (l *Limit) NumClosed() uint64 { return l.closed.Load() }

@@ -499,3 +499,7 @@ func TestAllocations(t *testing.T) {
 	}))
 	require.NoError(t, c.Close())
 }
+
+func TestNilListener(t *testing.T) {
+	require.PanicsWithValue(t, "idle: Limit.Listener: nil net.Listener", func() { newHour(t).Listener(nil) })
+}

@@ -783,3 +783,18 @@ func TestMapOutsideItsBubble(t *testing.T) {
 	})
 	misuse(t, inside)
 }
+
+// A nil function panics with a clear message, also if the key is not there.
+func TestNilFunctions(t *testing.T) {
+	timer, err := hashedwheel.New()
+	require.NoError(t, err)
+	defer timer.Stop()
+	m := New[int, int](timer, nil)
+	require.NoError(t, m.Set(1, 1, time.Hour))
+	for key := range 2 {
+		require.PanicsWithValue(t, "keyed: Map.Update: nil function", func() { m.Update(key, nil) })
+		require.PanicsWithValue(t, "keyed: Map.RemoveIf: nil function", func() { m.RemoveIf(key, nil) })
+		require.PanicsWithValue(t, "keyed: Map.TouchIf: nil function", func() { m.TouchIf(key, time.Hour, nil) })
+	}
+	require.Equal(t, 1, m.Len())
+}

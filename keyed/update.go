@@ -57,6 +57,7 @@ const (
 //
 // Outside of the synctest bubble of its timer, Update panics.
 func (m *Map[K, V]) Update(key K, f func(value V) V) (V, bool) {
+	checkFunc("Update", f == nil)
 	return m.update(key, (*item[K, V]).alive, func(s *shard[K, V], u *update, value V) (V, bool) {
 		return s.storeUpdate(key, u, f(value))
 	})
@@ -72,6 +73,7 @@ func (m *Map[K, V]) Update(key K, f func(value V) V) (V, bool) {
 //
 // Outside of the synctest bubble of its timer, RemoveIf panics.
 func (m *Map[K, V]) RemoveIf(key K, f func(value V) bool) (V, bool) {
+	checkFunc("RemoveIf", f == nil)
 	return m.update(key, (*item[K, V]).listed, func(s *shard[K, V], u *update, value V) (V, bool) {
 		if !f(value) {
 			var none V
@@ -91,6 +93,7 @@ func (m *Map[K, V]) RemoveIf(key K, f func(value V) bool) (V, bool) {
 //
 // Outside of the synctest bubble of its timer, TouchIf panics.
 func (m *Map[K, V]) TouchIf(key K, delay time.Duration, f func(value V, deadline time.Time) bool) (value V, touched bool) {
+	checkFunc("TouchIf", f == nil)
 	var deadline time.Time
 	there := func(it *item[K, V], now uint64) bool {
 		if !it.alive(now) {
@@ -106,6 +109,13 @@ func (m *Map[K, V]) TouchIf(key K, delay time.Duration, f func(value V, deadline
 		}
 		return s.touchUpdated(key, u, value, m.life(delay))
 	})
+}
+
+// checkFunc panics if the function of a method is nil, also if the key is not there.
+func checkFunc(method string, isNil bool) {
+	if isNil {
+		panic("keyed: Map." + method + ": nil function")
+	}
 }
 
 // update waits for the turn of a call, and calls finish with the update of the key and the value, if the key is there. Finish
