@@ -109,15 +109,15 @@ func (to *Timeout) WaitRunning(ctx context.Context) error {
 	if to.isLight() {
 		p = &t.light
 	}
-	var waits []<-chan struct{}
+	var overs []<-chan struct{}
 	for _, run := range p.Runs(func(other *Timeout) bool { return other == to }) {
-		waits = append(waits, run.Over)
+		overs = append(overs, run.Over)
 	}
 	n := to.notices()
 	if n != nil && t.queue.shut.Load() {
-		waits = append(waits, t.allTaken) // because Stop may have ended the timeout, and not counted the call of Canceled yet
+		overs = append(overs, t.allTaken) // because Stop may have ended the timeout, and not counted the call of Canceled yet
 	}
-	for _, over := range waits {
+	for _, over := range overs {
 		if !await(ctx, over) {
 			return ctx.Err()
 		}
@@ -196,34 +196,3 @@ func (to *Timeout) Timer() *Timer {
 	to.checkNil()
 	return to.timer
 }
-
-// Sleep waits until d has passed, and returns nil at the first tick boundary at or after that time. If d is not positive,
-// it returns at once. If the context is done first, it returns the context's error. The error may also be
-// ErrTooManyPending, or ErrStopped if the timer is stopped before or during the call.
-func (t *Timer) Sleep(ctx context.Context, d time.Duration) error {
-	if err := ctx.Err(); err != nil || d <= 0 {
-		return err
-	}
-	s := sleeper{done: make(chan error, 1)}
-	to, err := t.NewTimeout(s, d)
-	if err != nil {
-		return err
-	}
-	select {
-	case err := <-s.done:
-		return err
-	case <-ctx.Done():
-		to.Cancel()
-		return ctx.Err()
-	}
-}
-
-// A sleeper is the task of a Sleep.
-type sleeper struct {
-	lightHook
-	done chan error // has room for one error, because either Run or disarmed is called, and once
-}
-
-func (s sleeper) String() string          { return "hashedwheel.Timer.Sleep" }
-func (s sleeper) Run(*Timeout)            { s.done <- nil }
-func (s sleeper) disarmed(*Timeout, bool) { s.done <- ErrStopped } // after a Cancel nobody receives it

@@ -34,8 +34,8 @@ const root = "../.."
 // layout has the files of the package from the top down. A file uses only what files below it declare. Calls through
 // interfaces may lead up: pools call their host, in pools.go.
 var layout = []string{
-	"doc.go", "bridge.go",
-	"options.go", "pools.go", "group.go", "schedule.go", "wall.go", "reset.go", "stop.go", "log.go", "tasks.go", "handle.go", "stats.go",
+	"doc.go", "bridge.go", "sleep.go",
+	"options.go", "pools.go", "group.go", "schedule.go", "wall.go", "reset.go", "stop.go", "log.go", "walk.go", "handle.go", "stats.go",
 	"timer.go", "yield.go", "worker.go", "intake.go", "late.go", "hook.go", "histogram.go", "progress.go", "mpsc.go", "nursery.go", "wheel.go", "bucket.go",
 	"timeout.go",
 }
@@ -63,7 +63,7 @@ func TestLayout(t *testing.T) {
 	assert.Len(t, lines, len(layout))
 	for arrow, names := range arrows {
 		for _, kind := range []string{"notified", "Canceler", "lightHook"} {
-			if arrow.to == "hook.go" && slices.Contains(names, kind) && arrow.from != "handle.go" { // a Sleep is one
+			if arrow.to == "hook.go" && slices.Contains(names, kind) && arrow.from != "sleep.go" { // a Sleep is one
 				t.Errorf("%s uses %s: the core knows hooks, but no kind of them", arrow.from, kind)
 			}
 		}
@@ -75,6 +75,58 @@ func TestLayout(t *testing.T) {
 		assert.NotEmpty(t, arrows[arrow], "the exception %v is not needed", arrow)
 	}
 	t.Logf("%d files, %d lines, %d pairs of files in which one uses the other", len(lines), total, len(arrows))
+}
+
+// TestNoLocalHidesAState checks that no variable or parameter has the name of a bit or status of the word, or of a state of the
+// worker, so that each of these names means one thing.
+func TestNoLocalHidesAState(t *testing.T) {
+	t.Parallel()
+	files := token.NewFileSet()
+	states, locals := make(map[string]bool), make(map[string]token.Pos)
+	for _, name := range layout {
+		f, err := parser.ParseFile(files, root+"/"+name, nil, 0)
+		require.NoError(t, err)
+		for _, decl := range f.Decls {
+			if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.CONST && (name == "timeout.go" || name == "worker.go") {
+				for _, spec := range d.Specs {
+					for _, id := range spec.(*ast.ValueSpec).Names {
+						states[id.Name] = true
+					}
+				}
+			}
+			ast.Inspect(decl, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.StructType:
+					return false // fields are used with their struct
+				case *ast.Field:
+					for _, id := range n.Names {
+						locals[id.Name] = id.Pos()
+					}
+				case *ast.AssignStmt:
+					for _, lhs := range n.Lhs {
+						if id, ok := lhs.(*ast.Ident); ok && n.Tok == token.DEFINE {
+							locals[id.Name] = id.Pos()
+						}
+					}
+				case *ast.DeclStmt:
+					for _, spec := range n.Decl.(*ast.GenDecl).Specs {
+						if v, ok := spec.(*ast.ValueSpec); ok {
+							for _, id := range v.Names {
+								locals[id.Name] = id.Pos()
+							}
+						}
+					}
+				}
+				return true
+			})
+		}
+	}
+	require.Contains(t, states, "pending")
+	require.Contains(t, states, "halted")
+	require.Contains(t, locals, "word")
+	for name := range states {
+		assert.False(t, locals[name].IsValid(), "%s: %s is also a bit or a state", files.Position(locals[name]), name)
+	}
 }
 
 // The first screen of the README has what a first program needs: how to install the library, the

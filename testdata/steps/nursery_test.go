@@ -746,7 +746,7 @@ func TestStepsWaiting(t *testing.T) {
 		})
 		s.Go(func() {
 			inbox.push(new(Timeout))
-			inbox.takeInbox()
+			inbox.swapInbox()
 		})
 		s.Race(0)
 		require.LessOrEqual(s, waits, uint64(2))

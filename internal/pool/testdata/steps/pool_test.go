@@ -215,7 +215,7 @@ func TestStepsClose(t *testing.T) {
 		s.Go(s.close)
 		s.race()
 		require.True(s, s.pool.list.n == 0 || len(s.order) == 0)
-		for _, w := range s.pool.list.takeAll() {
+		for _, w := range s.pool.list.popAll() {
 			require.True(s, w.state.CompareAndSwap(waiting, handedBack))
 		}
 	})
