@@ -598,17 +598,21 @@ func TestBlockIsListedOnce(t *testing.T) {
 // A round ends, although producers push as fast as the worker takes.
 func TestRoundEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rounds := 0
-		overload(t, stacksTime+time.Second, func(timer *Timer) {
+		start := time.Now()
+		var rounds moments
+		overload(t, stacksTime+2*time.Second, func(timer *Timer) {
 			f := timer.worker.lookUp
 			timer.worker.lookUp = func(begins bool) {
-				if f(begins); begins {
-					rounds++
+				if begins {
+					rounds.Note()
 				}
+				f(begins)
 			}
 		}, func(*Timer, time.Duration) {})
-		require.GreaterOrEqual(t, rounds, 2)
-		require.Less(t, rounds, 10)
+		begun := rounds.Since(start)
+		require.GreaterOrEqual(t, len(begun), 2)
+		require.Less(t, len(begun), 10)
+		require.InDelta(t, stacksTime, begun[1]-begun[0], float64(time.Second/2))
 	})
 }
 
