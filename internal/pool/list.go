@@ -9,10 +9,8 @@ import (
 // front. An item that came from a Feeder can also be removed from the middle: each has a position, and positions increase
 // along the list. The lock of its pool guards it.
 //
-// The items lie in chunks, none of which is empty. An item that is removed leaves a gap. A chunk with many gaps is
-// shrunk, so that a list from which items are removed takes some eight entries for each item that is left. An item never
-// gets another position: it lies in the entry that its position leads to, or before, if the chunk was shrunk, or if
-// items between it and the one before were removed when it joined the chunk.
+// The items lie in chunks, none of which is empty. An item that is removed leaves a gap, until the chunk is empty. So an item lies
+// in the entry that its position leads to.
 type list[T comparable] struct {
 	memory *Memory[T]
 	chunks []*chunk[T] // those before head are nil
@@ -28,22 +26,15 @@ const (
 
 	// keptLen is the capacity of the array of list.chunks that an empty list keeps, and of Pool.runners in an idle pool.
 	keptLen = 64
-
-	// maxGaps is how many entries a chunk may have for each item that is left, before it is shrunk. Otherwise one item that
-	// waits would keep a whole chunk (TestListShrinks).
-	maxGaps = 8
 )
 
 // A chunk holds items with positions near each other.
 type chunk[T comparable] struct {
-	base  uint32 // the position of items[0]; in a chunk that was shrunk, the least that it may have
+	base  uint32 // the position of items[0]
 	from  int    // items[:from] have been taken
 	n     int    // items in the chunk
-	items []T    // the entries that have been used; room for chunkLen, or for these alone if shrunk
+	items []T    // the entries that have been used; room for chunkLen
 }
-
-// start returns the first position that the chunk may still have.
-func (k *chunk[T]) start() uint32 { return k.base + uint32(k.from) }
 
 // hasRoom reports whether n items fit behind those of the chunk.
 func (k *chunk[T]) hasRoom(n int) bool { return len(k.items)+n <= cap(k.items) }
@@ -67,25 +58,6 @@ func (k *chunk[T]) popFirst() (item T) {
 	k.from++
 	k.n--
 	return item
-}
-
-// index returns where an item lies that has this position, or -1 if it is not there any more.
-func (k *chunk[T]) index(item T, pos uint32) int {
-	for at := min(int(int32(pos-k.base)), len(k.items)-1); at >= k.from; at-- {
-		if k.items[at] == item { // at once, unless it lies before the entry of its position
-			return at
-		}
-	}
-	return -1
-}
-
-// shrunk returns a chunk with the same items, without gaps.
-func (k *chunk[T]) shrunk() *chunk[T] {
-	small := &chunk[T]{base: k.start(), items: make([]T, 0, k.n)}
-	for k.n > 0 {
-		small.put(k.popFirst())
-	}
-	return small
 }
 
 // add appends an item.
@@ -115,7 +87,7 @@ func (l *list[T]) length() int { return len(l.chunks) - l.head }
 // last returns the last chunk. The list must not be empty.
 func (l *list[T]) last() *chunk[T] { return l.chunks[len(l.chunks)-1] }
 
-// end returns a position behind the start of each chunk.
+// end returns the position of the item that is added next, or 0 if the list is empty.
 func (l *list[T]) end() uint32 {
 	if l.n == 0 {
 		return 0
@@ -137,6 +109,10 @@ func (l *list[T]) firstWhere(match func(item T) bool) (found T) {
 }
 
 // push appends a chunk, which belongs to the list from then on. The one before gets no more items.
+//
+// Not inlined, because that would make the frames of a round larger than the stack of a new goroutine.
+//
+//go:noinline
 func (l *list[T]) push(k *chunk[T]) {
 	l.n += k.n
 	if l.head > len(l.chunks)/2 && len(l.chunks) == cap(l.chunks) { // moves them to the front instead of growing
@@ -145,7 +121,6 @@ func (l *list[T]) push(k *chunk[T]) {
 		l.chunks, l.head = l.chunks[:n], 0
 	}
 	l.chunks = append(l.chunks, k)
-	l.shrink(len(l.chunks) - 2)
 }
 
 // unlink takes a chunk out of the list.
@@ -165,15 +140,6 @@ func (l *list[T]) unlink(i int) *chunk[T] {
 	return k
 }
 
-// shrink shrinks the chunk at index i, if there is one, it has many gaps, and it gets no more items.
-func (l *list[T]) shrink(i int) {
-	if i >= l.head && i+1 < len(l.chunks) && l.chunks[i].n*maxGaps <= cap(l.chunks[i].items) {
-		k := l.chunks[i]
-		l.chunks[i] = k.shrunk()
-		l.memory.keep(k)
-	}
-}
-
 // popFirst takes the first item. The list must not be empty.
 func (l *list[T]) popFirst() T {
 	k := l.chunks[l.head]
@@ -185,11 +151,11 @@ func (l *list[T]) popFirst() T {
 	return item
 }
 
-// find returns the index of the last chunk that starts at or before a position, or head-1. Positions are compared by
+// find returns the index of the last chunk whose base is a position or before it, or head-1. Positions are compared by
 // their difference, because they wrap around.
 func (l *list[T]) find(pos uint32) int {
 	i, found := slices.BinarySearchFunc(l.chunks[l.head:], pos, func(k *chunk[T], pos uint32) int {
-		return int(int32(k.start() - pos))
+		return int(int32(k.base - pos))
 	})
 	if !found {
 		i--
@@ -205,8 +171,8 @@ func (l *list[T]) remove(item T, pos uint32) bool {
 		return false
 	}
 	k := l.chunks[i]
-	at := k.index(item, pos)
-	if at < 0 {
+	at := int(pos - k.base)
+	if at >= len(k.items) || k.items[at] != item {
 		return false
 	}
 	k.items[at] = none
@@ -214,8 +180,6 @@ func (l *list[T]) remove(item T, pos uint32) bool {
 	l.n--
 	if k.n == 0 {
 		l.memory.keep(l.unlink(i))
-	} else {
-		l.shrink(i)
 	}
 	return true
 }
@@ -262,12 +226,12 @@ func (m *Memory[T]) get() (k *chunk[T]) {
 	return k
 }
 
-// keep keeps a chunk whose items are not needed any more, unless enough are kept, or it was shrunk.
+// keep keeps a chunk whose items are not needed any more, unless enough are kept.
 func (m *Memory[T]) keep(k *chunk[T]) {
 	clear(k.items)
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if cap(k.items) == chunkLen && len(m.chunks) < maxSpare {
+	if len(m.chunks) < maxSpare {
 		*k = chunk[T]{items: k.items[:0]}
 		m.chunks = append(m.chunks, k)
 	}

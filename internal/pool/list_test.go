@@ -28,8 +28,8 @@ func (l *list[T]) check(t *testing.T) {
 		if in != k.n || in == 0 || slices.ContainsFunc(room, func(item T) bool { return item != none }) {
 			t.Fatalf("chunk %d of %d: %d items, counted %d", i, len(all), in, k.n)
 		}
-		if i > 0 && int32(k.start()-all[i-1].start()) <= 0 {
-			t.Fatalf("chunk %d starts at position %d, before %d", i, k.start(), all[i-1].start())
+		if i > 0 && int32(k.base-all[i-1].base) <= 0 {
+			t.Fatalf("chunk %d starts at position %d, before %d", i, k.base, all[i-1].base)
 		}
 		n += in
 	}
@@ -95,32 +95,6 @@ func TestListModel(t *testing.T) {
 	}
 }
 
-// A list whose items are removed keeps little memory, in any order: at most some eight entries for each that is left.
-func TestListShrinks(t *testing.T) {
-	r := newRand(t)
-	l := list[int]{memory: new(Memory[int])}
-	const n = 2 * chunkLen * chunkLen // twice as many chunks as an empty list has room for
-	for i := range n {
-		l.add(i + 1) // at position i
-	}
-	order := r.Perm(n)
-	for i, item := range order {
-		if !l.remove(item+1, uint32(item)) || l.remove(item+1, uint32(item)) {
-			t.Fatalf("item %d is not removed once", item)
-		}
-		if left := n - i - 1; left > 0 && i%1000 == 0 {
-			l.check(t)
-			entries := 0
-			for _, k := range l.chunks[l.head:] {
-				entries += cap(k.items)
-			}
-			require.LessOrEqual(t, entries, maxGaps*left+chunkLen)
-		}
-	}
-	require.Zero(t, l.n)
-	require.LessOrEqual(t, cap(l.chunks), keptLen)
-}
-
 // A list that never becomes empty takes no more memory for all that has passed through it.
 func TestListThatIsNeverEmpty(t *testing.T) {
 	l := list[int]{memory: new(Memory[int])}
@@ -136,21 +110,4 @@ func TestListThatIsNeverEmpty(t *testing.T) {
 	}
 	require.LessOrEqual(t, cap(l.chunks), keptLen)
 	l.check(t)
-}
-
-// Only the first of all items that lie in a chunk is left when the next chunk begins. Nothing is removed after that.
-func TestListShrinksAtItsEnd(t *testing.T) {
-	l := list[int]{memory: new(Memory[int])}
-	for i := range 10 * chunkLen {
-		l.add(i + 1) // at position i
-		if i%chunkLen > 1 {
-			require.True(t, l.remove(i+1, uint32(i)))
-		}
-	}
-	l.check(t)
-	for _, k := range l.chunks[:9] {
-		require.Equal(t, 2, cap(k.items))
-	}
-	require.True(t, l.remove(chunkLen+2, chunkLen+1))
-	require.Equal(t, 10*2-1, l.n)
 }

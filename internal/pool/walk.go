@@ -97,7 +97,7 @@ func (p *Pool[T]) listed(at, end uint32) (items []T, next uint32, more bool) {
 	if last == len(l.chunks) {
 		return items, 0, false
 	}
-	next = l.chunks[last].start()
+	next = l.chunks[last].base
 	return items, next, int32(next-end) < 0
 }
 
@@ -108,5 +108,5 @@ func (p *Pool[T]) bounds() (begin, end uint32) {
 	if p.list.n == 0 {
 		return 0, 0
 	}
-	return p.list.chunks[p.list.head].start(), p.list.end()
+	return p.list.chunks[p.list.head].base, p.list.end()
 }
