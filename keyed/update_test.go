@@ -57,8 +57,6 @@ func TestMapUpdate(t *testing.T) {
 	})
 }
 
-const hour = time.Hour
-
 // While f runs, the entry ends, or is changed. F runs without a lock, so it does all of that itself. Each value has one
 // end.
 func TestMapUpdateMeetsOthers(t *testing.T) {

@@ -3,4 +3,4 @@
 // include the models, the fuzz target of the whole timer, the tests under load, and most races.
 package crossing
 
-import _ "github.com/hashedwheel/hashedwheel" // the scenes in testdata/steps use a copy of what this package imports
+import _ "github.com/hashedwheel/hashedwheel" // the scenarios use a copy of what this package imports

@@ -12,7 +12,7 @@
 // that notice. It is an error if the function has the old code twice, or if the new code does not compile. Comments, line
 // breaks and what other functions contain do not matter. A fault is noticed when one of its tests fails. If a test does not
 // end in time, the line says so: look whether the fault makes it hang, or the machine is too slow. A scenario of the explorer
-// is named as TestExplore/TestStepsStop, because all of them take two minutes.
+// is named as TestExplore/StopStop, because all of them take two minutes.
 //
 // A fault is stale if its old code or one of its tests is gone. A run skips stale faults, and prints them at its end, so a
 // change of the code need not change the list at once. With HASHEDWHEEL_RELEASE=1 the run fails if there are any, so no

@@ -146,12 +146,12 @@ func TestFind(t *testing.T) {
 
 // A scenario is found under the test that runs it, and that test runs no other.
 func TestScenarios(t *testing.T) {
-	files := tree{"testdata/steps/a_test.go": "func TestStepsA(", "internal/crossing/testdata/steps/b_test.go": "func TestStepsB(",
-		"a_test.go": "func TestExplore(", "testdata/other/c_test.go": "func TestC("}
-	if got, want := files.tests("Test").String(), "TestExplore, TestExplore/TestStepsA; in internal/crossing: TestFrozen/TestStepsB"; got != want {
+	files := tree{"steps_a_test.go": "\t\"A\": search(\n\t\"B\":  func(", "internal/crossing/steps_b_test.go": "\t\"C\": func(",
+		"a_test.go": "func TestExplore(\n\t\"D\": func(", "testdata/other/c_test.go": "func TestC("}
+	if got, want := files.tests("Test").String(), "TestExplore, TestExplore/A, TestExplore/B; in internal/crossing: TestFrozen/C"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if got, want := runPattern([]string{"TestA", "TestExplore/TestStepsA"}), "^TestA$|^TestExplore$/^TestStepsA$"; got != want {
+	if got, want := runPattern([]string{"TestA", "TestExplore/A"}), "^TestA$|^TestExplore$/^A$"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
