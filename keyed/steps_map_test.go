@@ -204,6 +204,17 @@ var _ = scenarios.Add(explore.Scenarios{
 		s.race(tick)
 		require.Equal(s, touched == 0, len(s.expired) == 1)
 	}),
+	// A key is touched while it is set again. Touch has moved the deadline of the value that it returns.
+	"TouchSet": search(plain, timed, func(s *scene) {
+		s.set(1, hour/2)
+		tickAway(0)
+		touched := 0
+		s.Go(func() { touched, _ = s.m.Touch(key, 3*hour) })
+		s.Go(func() { s.set(2, hour) })
+		s.race(0)
+		deadline, _ := s.m.Deadline(key)
+		require.Equal(s, touched == 2, time.Until(deadline) > 2*hour, "Touch has returned %d", touched)
+	}),
 	// The keys are cleared while a key expires and is set again.
 	"Clear": search(plain, timed, func(s *scene) {
 		s.set(1, 0)

@@ -188,7 +188,7 @@ func armAgain(t *testing.T, times int) {
 		require.NoError(t, err)
 		defer timer.Stop()
 		base := testkit.HeapInUse()
-		const n = 100_000
+		n := testkit.Sized(30_000, 100_000, 100_000)
 		for range n {
 			to, err := timer.AfterFunc(10*time.Hour, nop)
 			require.NoError(t, err)
@@ -221,7 +221,7 @@ func TestArmedAgainByMany(t *testing.T) {
 func armAgainByMany(t *testing.T, computing int) {
 	timer := newTimer(t, hashedwheel.WithTick(10*time.Second))
 	const goroutines = 64
-	n := testkit.Sized[int64](500_000, 3_000_000, 3_000_000)
+	n := testkit.Sized[int64](300_000, 2_000_000, 3_000_000)
 	var armed, most atomic.Int64
 	var over atomic.Bool
 	var users, others sync.WaitGroup
