@@ -459,32 +459,6 @@ func TestOldInboxIsTaken(t *testing.T) {
 	})
 }
 
-// Near timeouts do not wait until the inboxes are empty, however long that takes.
-func TestNearBesideInboxes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const delay, each = 20 * time.Millisecond, 250 * time.Millisecond
-		var next time.Duration
-		var late []time.Duration
-		overload(t, 4*time.Second, func(*Timer) {}, func(timer *Timer, since time.Duration) {
-			if since >= next {
-				armed := time.Now()
-				timer.AfterFunc(delay, func() { late = append(late, time.Since(armed)-delay) })
-				next += each
-			}
-			for range blockSize {
-				to, err := timer.AfterFunc(100*time.Millisecond, nop)
-				if err != nil || !to.Cancel() {
-					t.Fatal(err)
-				}
-			}
-		})
-		require.Len(t, late, int(4*time.Second/each))
-		for _, l := range late {
-			require.LessOrEqual(t, l, 20*time.Millisecond)
-		}
-	})
-}
-
 // Very many timeouts are canceled at once, so their inboxes take seconds. What is armed meanwhile is on time, and what is canceled
 // meanwhile is not held until the end.
 func TestNearBesideABacklog(t *testing.T) {

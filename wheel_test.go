@@ -3,7 +3,6 @@ package hashedwheel
 import (
 	"iter"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -213,71 +212,6 @@ func TestWheelEveryTick(t *testing.T) {
 	}
 }
 
-// With a single timeout, next is always the tick at which it is due. This holds for each delay and each tick at
-// which it is placed.
-func TestWheelEveryDelayAlone(t *testing.T) {
-	t.Parallel()
-	for _, shape := range []struct{ size, levels, turn uint64 }{{4, 1, 4}, {4, 2, 16}, {2, 3, 8}, {2, 4, 16}, {4, 3, 64}}[:sized(4, 5, 5)] {
-		for start := uint64(0); start <= shape.turn+1; start++ {
-			for delay := uint64(1); delay <= 3*shape.turn+1; delay++ {
-				w := newWheel(int(shape.size), int(shape.levels), start)
-				w.place(testTimeout(start+delay), start+delay)
-				require.Equal(t, start+delay, w.next)
-				for tick := start + 1; tick < start+delay; tick++ { // it moves down level by level
-					w.emit = func(to *Timeout) { t.Fatalf("%+v: emitted at %d instead of %d", shape, tick, start+delay) }
-					w.turn(tick)
-					if w.next != start+delay {
-						t.Fatalf("%+v: at tick %d next is %d instead of %d", shape, tick, w.next, start+delay)
-					}
-				}
-				w.check(t)
-				require.Len(t, collect(t, w, start+delay), 1)
-			}
-		}
-	}
-}
-
-// The wheel does not wake the worker for a removed timeout, unless finding the next one costs more than a
-// spurious wake-up.
-func TestWheelForgetsWhatWasRemoved(t *testing.T) {
-	for levels, numbers := range map[int][]int{1: {1, 2, worthScan, worthScan + 1}, 3: {1, 2, worthWaking}} {
-		for _, n := range numbers {
-			w := newWheel(16, levels, 0)
-			first := testTimeout(1000)
-			w.place(first, 1000)
-			for range n {
-				w.place(testTimeout(1000+16), 1000+16)
-			}
-			w.remove(first)
-			w.refresh()
-			w.check(t)
-			if n <= worthScan {
-				require.EqualValues(t, 1016, w.next)
-			} else {
-				require.EqualValues(t, 1000, w.next)
-				require.Empty(t, collect(t, w, 1000))
-				require.EqualValues(t, 1016, w.next)
-			}
-			require.Len(t, collect(t, w, 1016), n)
-		}
-	}
-}
-
-// After a stall of any length the wheel visits each bucket once. If it visited each tick, this test would not
-// end.
-func TestWheelCatchesUpAtOnce(t *testing.T) {
-	for levels := range maxLevels {
-		w := newWheel(512, levels+1, 0)
-		const far = 1 << 52
-		w.place(testTimeout(7), 7)
-		w.place(testTimeout(far), far)
-		w.place(testTimeout(far+1), far+1)
-		require.Len(t, collect(t, w, far), 2)
-		require.Equal(t, uint64(far+1), w.next)
-		require.Len(t, collect(t, w, far+1), 1)
-	}
-}
-
 // The largest wheel reaches the last tick, and no level's shift is too large for a tick. A worker that visits
 // only the tick that next names misses no timeout. It finds one due each time, except that timeouts beyond the
 // reach are visited on the way.
@@ -303,20 +237,6 @@ func TestWheelReachesAllTicks(t *testing.T) {
 			w.turn(tick)
 			require.Equal(t, 1, due)
 		}
-	}
-}
-
-func TestWheelNeverTick(t *testing.T) {
-	for levels := range maxLevels {
-		w := newWheel(8, levels+1, 0)
-		to := testTimeout(ticks.Never)
-		w.place(to, ticks.Never)
-		require.Equal(t, uint64(reach), w.next, "the first visit on the way")
-		require.Empty(t, collect(t, w, ticks.Never-1))
-		require.Equal(t, uint64(ticks.Never), w.next)
-		w.remove(to)
-		w.check(t)
-		require.Zero(t, w.count)
 	}
 }
 
@@ -660,64 +580,6 @@ func TestCascadeComesDownInTime(t *testing.T) {
 	}
 }
 
-// A timeout may have been reset to a tick that has passed when its bucket moves down, and still be on the
-// queue. Cascade emits it.
-func TestCascadeEmitsWhatIsOverdue(t *testing.T) {
-	w := newWheel(16, 2, 0)
-	to := testTimeout(20)
-	w.place(to, 20)
-	require.Equal(t, 1, w.levels[1].buckets[2].n)
-	require.Empty(t, collect(t, w, 10))
-	to.word.Store(pendingAt(queued, 9))
-	var due []*Timeout
-	w.emit = func(to *Timeout) { due = append(due, to) }
-	require.False(t, w.cascade())
-	require.Equal(t, []*Timeout{to}, due)
-	require.Zero(t, to.bucket)
-	w.check(t)
-	require.Zero(t, w.count)
-}
-
-// A few timeouts do not wake the worker. They move down when it wakes up for another reason, or are emitted when
-// they are due.
-func TestCascadeOfFewCanWait(t *testing.T) {
-	for _, visit := range []bool{false, true} {
-		w := newWheel(16, 2, 0)
-		const n = worthWaking
-		for range n {
-			tick := 24 + rand.Uint64N(8)
-			w.place(testTimeout(tick), tick)
-		}
-		w.place(testTimeout(31), 31)
-		w.remove(w.levels[1].buckets[3].entry(n).to)
-		w.refresh()
-		w.check(t)
-		require.GreaterOrEqual(t, w.next, uint64(24))
-		if visit {
-			require.Empty(t, collect(t, w, 17))
-			for w.cascade() {
-				w.check(t)
-			}
-			require.Zero(t, w.levels[1].buckets[3].n)
-		}
-		require.Len(t, collect(t, w, 31), n)
-	}
-}
-
-// A large bucket needs the worker one span before its own, even if a smaller bucket is due before
-// that span.
-func TestCascadeChecksPastTheNextSpan(t *testing.T) {
-	w := newWheel(16, 2, 0)
-	w.place(testTimeout(31), 31)
-	for range worthWaking + 1 {
-		w.place(testTimeout(32), 32)
-	}
-	require.EqualValues(t, 24, w.next)
-	w.refresh()
-	w.check(t)
-	require.EqualValues(t, 24, w.next)
-}
-
 // Timeouts that stay on the top level for a later round are checked once. Then the worker may sleep.
 func TestCascadeEnds(t *testing.T) {
 	w := newWheel(16, 2, 0)
@@ -739,52 +601,6 @@ func TestCascadeEnds(t *testing.T) {
 	require.EqualValues(t, 24, w.next)
 	require.Len(t, collect(t, w, 24), 1)
 	require.EqualValues(t, later-8, w.next)
-}
-
-// A removed entry leaves its bucket with a stale min. The wheel scans the bucket for the true min if the stale min
-// would decide when the worker wakes up, which is one span before the min. This also holds if another timeout is
-// due between that wake-up and the min.
-func TestStaleMinOfALargeBucket(t *testing.T) {
-	const later = 40 + 128 // the same bucket, a turn later
-	for _, refresh := range []bool{false, true} {
-		w := newWheel(16, 2, 0)
-		first := testTimeout(40)
-		w.place(first, 40)
-		for range worthWaking {
-			w.place(testTimeout(later), later)
-		}
-		w.place(testTimeout(14), 14)
-		w.remove(first)
-		if refresh {
-			w.refresh()
-		}
-		w.place(testTimeout(later), later) // makes the bucket large
-		w.check(t)
-		require.Empty(t, collect(t, w, 13))
-		w.place(testTimeout(36), 36)
-		require.Len(t, collect(t, w, 14), 1)
-		w.refresh()
-		w.check(t)
-		require.EqualValues(t, 36, w.next)
-	}
-}
-
-// The wheel does not wake the worker for a removed entry, even if its bucket has become large since.
-func TestBucketWithStaleMinBecomesLarge(t *testing.T) {
-	w := newWheel(16, 2, 0)
-	first := testTimeout(40)
-	w.place(first, 40)
-	for range worthWaking - 1 {
-		w.place(testTimeout(40+128), 40+128)
-	}
-	w.place(testTimeout(36), 36)
-	w.remove(first)
-	w.check(t)
-	w.place(testTimeout(40+128), 40+128)
-	w.place(testTimeout(40+128), 40+128)
-	w.refresh()
-	w.check(t)
-	require.EqualValues(t, 36, w.next)
 }
 
 // Very many timeouts that are due in later rounds are not checked when the wheel is one span before their
