@@ -463,7 +463,8 @@ func TestOldInboxIsTaken(t *testing.T) {
 // meanwhile is not held until the end.
 func TestNearBesideABacklog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const tick, delay, lasts = 10 * time.Millisecond, 20 * time.Millisecond, 3 * time.Second
+		const tick, delay = 10 * time.Millisecond, 20 * time.Millisecond
+		lasts := sized(3*time.Second/2, 3*time.Second, 3*time.Second)
 		timer := newTimer(t, WithTick(tick))
 		oneStripe(timer)
 		goOn := hold(t, timer)
@@ -471,14 +472,17 @@ func TestNearBesideABacklog(t *testing.T) {
 		all := make([]*Timeout, int(lasts/tick)*checkEvery)
 		for i := range all {
 			var err error
-			all[i], err = timer.AfterFunc(10*time.Hour, nop)
-			require.NoError(t, err)
+			if all[i], err = timer.AfterFunc(10*time.Hour, nop); err != nil {
+				t.Fatal(err)
+			}
 		}
 		other, err := timer.AfterFunc(10*time.Hour, nop)
 		require.NoError(t, err)
 		timer.worker.giveBack() // all are in the wheel
 		for _, to := range all {
-			require.True(t, to.Cancel())
+			if !to.Cancel() {
+				t.Fatal("not canceled")
+			}
 		}
 		var late []time.Duration
 		held, heldUntil, calls := weak.Make(other), time.Duration(0), 0

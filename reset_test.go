@@ -411,6 +411,9 @@ func TestCopiesPanic(t *testing.T) {
 // Go vet finds a copy that is visible in the source code.
 func TestVetFindsCopies(t *testing.T) {
 	needsProcesses(t)
+	if testing.Short() {
+		t.Skip("runs go vet: runs without -short")
+	}
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "vet", "./testdata/copied").CombinedOutput()
 	require.Error(t, err)

@@ -665,8 +665,9 @@ func TestArmingYields(t *testing.T) {
 		time.Sleep(tick + overdue)
 		arm := func() {
 			for range 1000 { // some of them see whether to yield
-				_, err := timer.AfterFunc(time.Hour, nop)
-				require.NoError(t, err)
+				if _, err := timer.AfterFunc(time.Hour, nop); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		arm()
@@ -860,7 +861,7 @@ func TestRoundsAllocateNothing(t *testing.T) {
 	var to Timeout
 	timer.Bind(&to, plainFunc(func() { fired <- struct{}{} }))
 	clean := 0
-	rounds := sized(20, 60, 60)
+	rounds := sized(10, 40, 60)
 	for range rounds {
 		for timer.worker.state.Load() != resting { // so that the Reset starts a round
 			time.Sleep(timer.Tick())

@@ -63,13 +63,24 @@ func (m mutation) stale(files tree, known tests) error {
 // releasing reports whether a version is about to be released, with HASHEDWHEEL_RELEASE=1. Then no mutation may be stale.
 func releasing() bool { return os.Getenv("HASHEDWHEEL_RELEASE") != "" }
 
+// parsed is what declaration has parsed last, because the entries of a file mostly follow each other.
+var parsed struct {
+	source string
+	fset   *token.FileSet
+	file   *ast.File
+	err    error
+}
+
 // declaration returns where the top-level declaration of a name begins and ends. The name of a method has its type before it,
 // as in Timer.Stop.
 func declaration(file, source, name string) (from, to int, err error) {
-	fset := token.NewFileSet()
-	f, err := parser.ParseFile(fset, file, source, parser.SkipObjectResolution)
-	if err != nil {
-		return 0, 0, err
+	if parsed.fset == nil || parsed.source != source {
+		parsed.source, parsed.fset = source, token.NewFileSet()
+		parsed.file, parsed.err = parser.ParseFile(parsed.fset, file, source, parser.SkipObjectResolution)
+	}
+	fset, f := parsed.fset, parsed.file
+	if parsed.err != nil {
+		return 0, 0, parsed.err
 	}
 	var found []ast.Node
 	for _, d := range f.Decls {
