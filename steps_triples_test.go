@@ -1,8 +1,6 @@
 package hashedwheel
 
-import (
-	"github.com/hashedwheel/hashedwheel/internal/explore"
-)
+import "github.com/hashedwheel/hashedwheel/internal/explore"
 
 // In each scene, three of push, Cancel, Reset, expiry and Stop happen at the same time. Other scenes with three of
 // them are in the files of the scenes with two.

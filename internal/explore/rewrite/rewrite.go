@@ -1,9 +1,10 @@
 // Package rewrite runs scenarios in the explorer. It is a tool for the tests of this module only.
 //
 // A scenario is a function that calls explore.Scenario. Those of a package are in its variable scenarios, and in its files
-// steps_*_test.go, which use nothing of the other tests. So they compile with the package, and run in a copy of it, and of
-// the packages of the module that it imports. In the copy, the gates of the explorer replace sync, sync/atomic, runtime and the functions of package time
-// that read the clock or wait, and stand before operations on channels. Some sizes are smaller in the copy.
+// steps_*_test.go, which use nothing of the other tests. So they compile with the package, and run in a copy of it, and of the
+// packages of the module that it imports. In the copy, the gates of the explorer replace sync, sync/atomic, runtime and the
+// functions of package time that read the clock or wait, and stand before operations on channels. Some sizes are smaller in the
+// copy.
 package rewrite
 
 import (
