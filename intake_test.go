@@ -31,7 +31,7 @@ func takeInboxes(timer *Timer) {
 	w := &timer.worker
 	for i := range timer.queue.stripes {
 		for stack := timer.queue.stripes[i].inbox.Swap(nil); stack != nil; w.popped.Add(1) {
-			w.take(pop(&stack), queued)
+			w.dequeue(pop(&stack), queued)
 		}
 	}
 }
@@ -568,7 +568,7 @@ func TestBlockIsListedOnce(t *testing.T) {
 		w.look(w.lookedAt)
 		require.Len(t, w.near, 1)
 	}
-	w.takeUrgent()
+	w.dequeueUrgent()
 	require.Empty(t, w.near)
 	require.Equal(t, 3, w.wheel.count)
 }
@@ -615,7 +615,7 @@ func TestStopInTheMiddleOfADrain(t *testing.T) {
 			for _, to := range all {
 				to.Cancel()
 			}
-			timer.queue.stripes[0].nursery.take(nil) // so that no slot leads to them
+			timer.queue.stripes[0].nursery.swapTables(nil) // so that no slot leads to them
 			for _, to := range all {
 				if _, err := to.Reset(50 * time.Hour); err != nil {
 					t.Fatal(err)
@@ -690,7 +690,7 @@ func TestCanceledWhileCollected(t *testing.T) {
 		require.NoError(t, err)
 		time.Sleep(3 * time.Millisecond)
 		w.expireDue()
-		w.take(to, young)
+		w.dequeue(to, young)
 		require.Equal(t, to.pos+1, w.due.Position())
 		require.Zero(t, timer.tasks.Waiting())
 		require.True(t, to.Cancel())

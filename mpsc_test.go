@@ -74,7 +74,7 @@ func verifyPlaces(t testing.TB, timer *Timer, pend map[*Timeout]bool) (onQueues 
 	q, w := &timer.queue, &timer.worker
 	onQueues = make(map[*Timeout]bool)
 	require.Empty(t, w.stacks, "left over by a round")
-	if state := w.state.Load(); state != working && state != again { // otherwise another round follows at once
+	if state := w.state.Load(); state != working && state != workingAgain { // otherwise another round follows at once
 		require.Zero(t, len(w.near)+len(w.sweeps), "left over by a round")
 	}
 	add := func(to *Timeout, word uint64) {
@@ -419,14 +419,14 @@ func TestRestChecksTheQueue(t *testing.T) {
 		w := &timer.worker
 		w.progress.set(5, true) // so that the next tick is later than what an inbox needs
 		for i := range timer.queue.stripes {
-			require.True(t, w.claimRound())
-			require.True(t, w.leave(math.MaxInt64, ticks.Never))
-			require.True(t, w.claimRound())
+			require.True(t, w.requestRound())
+			require.True(t, w.goIdle(math.MaxInt64, ticks.Never))
+			require.True(t, w.requestRound())
 			s := &timer.queue.stripes[i]
 			push(w, s, &Timeout{timer: timer, task: TaskFunc(func(*Timeout) {})})
-			require.False(t, w.leave(math.MaxInt64, ticks.Never), place)
+			require.False(t, w.goIdle(math.MaxInt64, ticks.Never), place)
 			require.EqualValues(t, working, w.state.Load())
-			left := w.leave(math.MaxInt64, w.progress.next())
+			left := w.goIdle(math.MaxInt64, w.progress.nextTick())
 			w.state.Store(resting) // so that Stop does not wait for this round if the test fails
 			require.True(t, left, place)
 			setStripes(timer, len(timer.queue.stripes))
@@ -442,7 +442,7 @@ func TestForeignAtRest(t *testing.T) {
 			timer := newTimer(t, WithTick(time.Millisecond), WithMaxPending(limit))
 			s := oneStripe(timer)
 			w := &timer.worker
-			require.True(t, w.claimRound())
+			require.True(t, w.requestRound())
 			w.round()
 			w.expireDue()
 			near, far := time.Now().Add(100*time.Millisecond), time.Now().Add(time.Hour)
@@ -470,7 +470,7 @@ func TestForeignAtRest(t *testing.T) {
 				return fmt.Sprint(timer.Pending(), group.Len(), timer.limit.inUse.Load(), s.accepted(), s.nursery.by.Load(),
 					timer.queue.puts(), timer.Stats().Queued, plain.word.Load(), notified.word.Load(), placed.word.Load(), forward.word.Load(), canceled.word.Load(), member.word.Load())
 			}
-			require.True(t, w.leave(time.Hour, w.progress.next()))
+			require.True(t, w.goIdle(time.Hour, w.progress.nextTick()))
 			comes := w.state.Load()
 			w.progress.set(w.wheel.now, false) // as planNext does
 			w.state.Store(resting)

@@ -190,7 +190,7 @@ func TestClosedSlot(t *testing.T) {
 	}
 	first, ok := put()
 	require.True(t, ok)
-	taken := r.take(nil)
+	taken := r.swapTables(nil)
 	require.Len(t, taken, 1)
 	var found []*Timeout
 	require.True(t, taken[0].close(minSlots, func(to *Timeout) { found = append(found, to) }))
@@ -203,7 +203,7 @@ func TestClosedSlot(t *testing.T) {
 	require.EqualValues(t, 1000, r.by.Load())
 	require.Equal(t, 1, timer.queue.inUse())
 	found = nil
-	for _, table := range r.take(stoppedTable) {
+	for _, table := range r.swapTables(stoppedTable) {
 		require.True(t, table.close(minSlots, func(to *Timeout) { found = append(found, to) }))
 	}
 	require.Equal(t, []*Timeout{second}, found)

@@ -694,7 +694,7 @@ func TestDeadlineReadsNoClock(t *testing.T) {
 func abandoned(t *testing.T, tick time.Duration) (*Timer, *worker) {
 	timer, err := New(WithTick(tick))
 	require.NoError(t, err)
-	require.True(t, timer.worker.claimRound())
+	require.True(t, timer.worker.requestRound())
 	return timer, &timer.worker
 }
 

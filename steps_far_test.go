@@ -32,7 +32,7 @@ func (s *scene) far(delay time.Duration) *act {
 	a.reset(delay)
 	synctest.Wait()
 	require.Less(s, s.timer.worker.state.Load(), resting)
-	require.Less(s, (s.timer.worker.progress.next())<<idleShift, s.timer.worker.state.Load())
+	require.Less(s, (s.timer.worker.progress.nextTick())<<idleShift, s.timer.worker.state.Load())
 	require.NotZero(s, a.to.word.Load()&young)
 	return a
 }

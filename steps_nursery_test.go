@@ -318,7 +318,7 @@ var _ = scenarios.Add(explore.Scenarios{
 		})
 		s.Go(func() {
 			inbox.push(new(Timeout))
-			inbox.takeInbox()
+			inbox.swapInbox()
 		})
 		s.Race(0)
 		require.LessOrEqual(s, waits, uint64(2))

@@ -211,11 +211,11 @@ const (
 func TestDeadlineFromOutsideABubble(t *testing.T) {
 	timer := newTimer(t)
 	w := &timer.worker
-	require.True(t, w.claimRound())
+	require.True(t, w.requestRound())
 	w.round()
 	w.expireDue()
 	w.progress.set(w.wheel.now, false) // as planNext does
-	require.True(t, w.leave(time.Hour, ticks.Never))
+	require.True(t, w.goIdle(time.Hour, ticks.Never))
 	deadline := time.Now().Add(time.Hour)
 	synctest.Test(t, func(t *testing.T) {
 		require.PanicsWithValue(t, usedInside, func() { timer.NewTimeoutAt(TaskFunc(func(*Timeout) {}), deadline) })

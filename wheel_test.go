@@ -40,7 +40,7 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 				spans := e.tick>>l.shift - w.now>>l.shift // how many spans ahead
 				overdue := pos < unchecked && e.tick <= w.now
 				switch {
-				case i > 0 && l.shift > 0 && l.ahead.last == w.now>>l.shift+1 && e.tick>>l.shift <= l.ahead.last && pos >= l.ahead.left && l.ahead.index == uint64(slot) && pos >= unchecked:
+				case i > 0 && l.shift > 0 && l.comingDown.last == w.now>>l.shift+1 && e.tick>>l.shift <= l.comingDown.last && pos >= l.comingDown.left && l.comingDown.index == uint64(slot) && pos >= unchecked:
 					fail("level %d, position %d: tick %d has not come down", i, pos, e.tick)
 				case e.tick>>l.shift&(size-1) != uint64(slot):
 					fail("level %d: tick %d in slot %d", i, e.tick, slot)
@@ -81,15 +81,15 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 	if w.count != all {
 		fail("count %d, entries %d", w.count, all)
 	}
-	if w.next <= w.now && !w.isBehind() || w.next > earliest {
-		fail("next tick is %d, not %d", earliest, w.next)
+	if w.nextVisit <= w.now && !w.isBehind() || w.nextVisit > earliest {
+		fail("next tick is %d, not %d", earliest, w.nextVisit)
 	}
-	return w.next == earliest || large
+	return w.nextVisit == earliest || large
 }
 
 // unchecked returns below which position visits that are in progress have yet to check the entries of a bucket.
 func (w *wheel) unchecked(level int, index uint64) (left int) {
-	for _, v := range append(slices.Clone(w.overdue), w.levels[level].ahead) {
+	for _, v := range append(slices.Clone(w.overdue), w.levels[level].comingDown) {
 		if v.level == level && v.index == index {
 			left = max(left, v.left)
 		}
@@ -206,7 +206,7 @@ func TestWheelEveryTick(t *testing.T) {
 				}
 				w.check(t)
 				require.Zero(t, w.count)
-				require.Equal(t, uint64(ticks.Never), w.next)
+				require.Equal(t, uint64(ticks.Never), w.nextVisit)
 			}
 		}
 	}
@@ -228,10 +228,10 @@ func TestWheelReachesAllTicks(t *testing.T) {
 		w.check(t)
 		for _, tick := range append(all, ticks.Never-1) {
 			if tick > reach {
-				require.LessOrEqual(t, w.next, tick)
+				require.LessOrEqual(t, w.nextVisit, tick)
 				require.Empty(t, collect(t, w, tick-1))
 			}
-			require.Equal(t, tick, w.next)
+			require.Equal(t, tick, w.nextVisit)
 			due := 0
 			w.emit = func(*Timeout) { due++ }
 			w.turn(tick)
@@ -367,12 +367,12 @@ func TestWheelOldBucket(t *testing.T) {
 	to := testTimeout(8)
 	w.place(to, 8)
 	for range 8 {
-		due := w.next + reach
+		due := w.nextVisit + reach
 		to.word.Store(pendingAt(0, due)) // reset to later and do not call the wheel
-		require.Empty(t, collect(t, w, w.next))
-		require.Equal(t, due, w.next)
+		require.Empty(t, collect(t, w, w.nextVisit))
+		require.Equal(t, due, w.nextVisit)
 	}
-	require.Equal(t, []*Timeout{to}, collect(t, w, w.next))
+	require.Equal(t, []*Timeout{to}, collect(t, w, w.nextVisit))
 }
 
 // The example in wheel.go is correct.
@@ -510,7 +510,7 @@ func TestDueWhereASpanBegins(t *testing.T) {
 	require.Zero(t, w.count)
 }
 
-// If a bucket of an upper level holds many timeouts, wheel.next is the start of the span before theirs. While the
+// If a bucket of an upper level holds many timeouts, wheel.nextVisit is the start of the span before theirs. While the
 // wheel is in that span, they move down in chunks, whatever happens to them meanwhile.
 func TestCascadeComesDownInTime(t *testing.T) {
 	for _, levels := range []int{2, 3} {
@@ -529,10 +529,10 @@ func TestCascadeComesDownInTime(t *testing.T) {
 				all = append(all, to)
 			}
 			w.check(t)
-			require.Equal(t, (span-1)<<shift, w.next)
+			require.Equal(t, (span-1)<<shift, w.nextVisit)
 			require.False(t, w.cascade(), "the entries are not near yet")
 			require.Empty(t, collect(t, w, (span-1)<<shift))
-			require.Equal(t, w.now+1, w.next)
+			require.Equal(t, w.now+1, w.nextVisit)
 			for w.cascade() {
 				w.check(t)
 				if !traffic {
@@ -563,11 +563,11 @@ func TestCascadeComesDownInTime(t *testing.T) {
 			}
 			w.refresh()
 			w.check(t)
-			require.Greater(t, w.next, w.now+1, "nothing more to do for now")
+			require.Greater(t, w.nextVisit, w.now+1, "nothing more to do for now")
 
 			due := 0
 			for w.count > 0 {
-				for _, to := range collect(t, w, w.next) {
+				for _, to := range collect(t, w, w.nextVisit) {
 					require.Equal(t, w.now, tickOf(to.word.Load()))
 					due++
 				}
@@ -598,9 +598,9 @@ func TestCascadeEnds(t *testing.T) {
 	require.False(t, w.cascade())
 	w.refresh()
 	w.check(t)
-	require.EqualValues(t, 24, w.next)
+	require.EqualValues(t, 24, w.nextVisit)
 	require.Len(t, collect(t, w, 24), 1)
-	require.EqualValues(t, later-8, w.next)
+	require.EqualValues(t, later-8, w.nextVisit)
 }
 
 // Very many timeouts that are due in later rounds are not checked when the wheel is one span before their
@@ -613,7 +613,7 @@ func TestLaterRoundsAreNotChecked(t *testing.T) {
 	}
 	require.Empty(t, collect(t, w, 16))
 	require.False(t, w.cascade())
-	require.Zero(t, w.levels[1].ahead.last, "the bucket was checked")
+	require.Zero(t, w.levels[1].comingDown.last, "the bucket was checked")
 }
 
 // Placing timeouts in as many buckets as the free list has pieces needs no allocation, not even the first time.

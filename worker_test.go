@@ -436,7 +436,7 @@ func testComesTooLate(t *testing.T) {
 	} {
 		require.Equal(t, c.late, w.comesTooLate(c.idle<<idleShift, c.due), "%+v", c)
 	}
-	for _, state := range []uint64{working, again, halted} {
+	for _, state := range []uint64{working, workingAgain, halted} {
 		require.False(t, w.comesTooLate(state, 0))
 	}
 }
@@ -447,12 +447,12 @@ func TestWakeNowDuringARound(t *testing.T) {
 	w := &timer.worker
 	for _, call := range []func(){w.wakeNow, w.onAlarm} {
 		for range 3 {
-			require.True(t, w.claimRound())
+			require.True(t, w.requestRound())
 			call()
 			call()
-			require.EqualValues(t, again, w.state.Load())
-			require.False(t, w.leave(math.MaxInt64, 1))
-			require.False(t, w.leave(math.MaxInt64, ticks.Never))
+			require.EqualValues(t, workingAgain, w.state.Load())
+			require.False(t, w.goIdle(math.MaxInt64, 1))
+			require.False(t, w.goIdle(math.MaxInt64, ticks.Never))
 			w.run()
 			require.EqualValues(t, resting, w.state.Load())
 		}
@@ -645,7 +645,7 @@ func testOverdue(t *testing.T) {
 		from  time.Duration // it is overdue from this time on
 	}{
 		{"preempted", working, 3*tick + overdue},
-		{"preempted, and woken again", again, 3*tick + overdue},
+		{"preempted, and woken again", workingAgain, 3*tick + overdue},
 		{"no alarm", 4 << idleShift, 4*tick + overdue},
 		{"resting", resting, math.MaxInt64},
 	} {
@@ -661,7 +661,7 @@ func TestArmingYields(t *testing.T) {
 		const tick = time.Millisecond
 		timer := newTimer(t, WithTick(tick))
 		w := &timer.worker
-		require.True(t, w.claimRound()) // the test is the worker
+		require.True(t, w.requestRound()) // the test is the worker
 		time.Sleep(tick + overdue)
 		arm := func() {
 			for range 1000 { // some of them see whether to yield
@@ -672,8 +672,8 @@ func TestArmingYields(t *testing.T) {
 		}
 		arm()
 		require.EqualValues(t, working, w.state.Load())
-		require.True(t, w.leave(time.Hour, 1)) // the alarm does not go off
-		for range 100 {                        // the scheduler may choose the producer again
+		require.True(t, w.goIdle(time.Hour, 1)) // the alarm does not go off
+		for range 100 {                         // the scheduler may choose the producer again
 			arm()
 		}
 		require.Equal(t, timer.clock.Now(), w.progress.tick())
@@ -888,7 +888,7 @@ func TestRoundsAllocateNothing(t *testing.T) {
 // timeout is on the queue. It returns the timeout, and a function that does the rest.
 func endOfRound(t *testing.T, timer *Timer, task func()) (far *Timeout, leave func()) {
 	w := &timer.worker
-	require.True(t, w.claimRound()) // the test is the worker
+	require.True(t, w.requestRound()) // the test is the worker
 	w.round()
 	time.Sleep(timer.Tick())
 	far, err := timer.AfterFunc(time.Hour, task)
@@ -897,7 +897,7 @@ func endOfRound(t *testing.T, timer *Timer, task func()) (far *Timeout, leave fu
 	require.Less(t, timer.clock.Now()+1, next)
 	require.Less(t, next, uint64(ticks.Never))
 	return far, func() {
-		if !w.leave(until, next) {
+		if !w.goIdle(until, next) {
 			go w.run()
 		}
 		synctest.Wait()

@@ -70,7 +70,7 @@ func TestFeederAllocatesNothing(t *testing.T) {
 		}
 		f.Flush()
 		for p.list.n > 1 {
-			p.list.takeOne()
+			p.list.popFirst()
 		}
 	}))
 }

@@ -75,7 +75,7 @@ func TestListModel(t *testing.T) {
 				}
 				f.Flush()
 			case k < 4 && l.n > 0:
-				require.Equal(t, want[0], l.takeOne())
+				require.Equal(t, want[0], l.popFirst())
 				want = want[1:]
 			case len(at) > 0:
 				for range 1 + r.IntN(60) {
@@ -90,7 +90,7 @@ func TestListModel(t *testing.T) {
 			l.check(t)
 			require.True(t, slices.Equal(want, l.items()))
 		}
-		require.True(t, slices.Equal(want, l.takeAll()))
+		require.True(t, slices.Equal(want, l.popAll()))
 		require.Zero(t, l.n)
 	}
 }
@@ -131,7 +131,7 @@ func TestListThatIsNeverEmpty(t *testing.T) {
 			l.add(item)
 		}
 		for l.n > 1 {
-			l.takeOne()
+			l.popFirst()
 		}
 	}
 	require.LessOrEqual(t, cap(l.chunks), keptLen)

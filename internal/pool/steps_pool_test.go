@@ -211,7 +211,7 @@ var _ = scenarios.Add(explore.Scenarios{
 		s.Go(s.close)
 		s.race()
 		require.True(s, s.pool.list.n == 0 || len(s.order) == 0)
-		for _, w := range s.pool.list.takeAll() {
+		for _, w := range s.pool.list.popAll() {
 			require.True(s, w.state.CompareAndSwap(itemWaits, itemReturned))
 		}
 	}),

@@ -50,7 +50,7 @@ func (p *Pool[T]) setWatch() {
 		if p.watching {
 			p.watch.Stop() // a check that waits for mu does nothing, or comes early if the watch is armed again before
 		}
-		p.watching, p.step, p.takenBefore, p.inVain = false, 0, 0, 0
+		p.watching, p.mayAdd, p.takenBefore, p.inVain = false, 0, 0, 0
 	case !p.watching && p.starting.Load() == 0:
 		p.watching, p.taken = true, 0
 		if p.watch == nil {
@@ -78,13 +78,13 @@ func (p *Pool[T]) onWatch() {
 		switch {
 		case p.taken == 0:
 			p.inVain = max(p.inVain-1, 0)
-		case p.inVain > 0, p.step > 0 && p.taken > manyTaken*p.step && p.taken < 2*p.takenBefore:
-			p.inVain, p.step = standstill, 0
+		case p.inVain > 0, p.mayAdd > 0 && p.taken > manyTaken*p.mayAdd && p.taken < 2*p.takenBefore:
+			p.inVain, p.mayAdd = standstill, 0
 		}
 		switch {
 		case spent > taken*slowTask && p.inVain == 0:
-			p.step = min(max(p.step, 1)*growth, 1<<20)
-			p.start(min(p.list.n, p.step))
+			p.mayAdd = min(max(p.mayAdd, 1)*growth, 1<<20)
+			p.start(min(p.list.n, p.mayAdd))
 		case spent > taken*tinyTask:
 			p.start(min(p.Procs, p.list.length()) - p.total()) // one for each chunk
 		}

@@ -34,7 +34,7 @@ func TestWatchEnds(t *testing.T) {
 		pass(2 * tick)
 		require.EqualValues(t, 40, h.active.Load())
 		require.False(t, h.watched(), "nothing waits")
-		require.Zero(t, h.pool.step, "the next ones that block are new")
+		require.Zero(t, h.pool.mayAdd, "the next ones that block are new")
 
 		h = start(40, 2, block)
 		require.True(t, h.watched(), "another one may be added")
@@ -211,7 +211,7 @@ func TestBlockedRunnersAreNotSlow(t *testing.T) {
 		p.taken += 2 * int(p.interval/slowTask)
 		p.onWatch()
 		require.Equal(t, blocked, p.total())
-		p.list.takeOne()
+		p.list.popFirst()
 		p.setWatch()
 		require.False(t, p.watching)
 	})
