@@ -160,7 +160,7 @@ func TestGroupClosedFromInside(t *testing.T) {
 // less than a tenth of the cost of reading each of the others once.
 func TestGroupCostsItsSize(t *testing.T) {
 	timer := hashedwheel.NewTestTimer(t)
-	others := make([]*hashedwheel.Timeout, 200_000)
+	others := make([]*hashedwheel.Timeout, testkit.Sized(60_000, 200_000, 200_000))
 	for i := range others {
 		var err error
 		if others[i], err = timer.AfterFunc(time.Hour, nop); err != nil {
@@ -190,7 +190,7 @@ func TestGroupCostsItsSize(t *testing.T) {
 		require.Equal(t, 10, g.Cancel())
 		least = min(least, time.Since(start))
 	}
-	t.Logf("10 of 200,010 canceled in %v, the other 200,000 read in %v", least, look)
+	t.Logf("10 canceled in %v, the other %d read in %v", least, len(others), look)
 	require.Less(t, least, look/10)
 }
 
@@ -223,20 +223,6 @@ func TestClosedGroupTakesNoSlot(t *testing.T) {
 	require.NoError(t, err)
 	_, err = member.Reset(time.Hour)
 	require.ErrorIs(t, err, hashedwheel.ErrGroupClosed)
-	hashedwheel.CheckGroup(t, g, 0)
-}
-
-// If the timer refuses the Reset of a member, the member does not join the group again.
-func TestRefusedMemberIsNotInTheGroup(t *testing.T) {
-	timer := hashedwheel.NewTestTimer(t, hashedwheel.WithMaxPending(1))
-	g := hashedwheel.NewGroup(timer)
-	member, err := g.AfterFunc(time.Hour, nop)
-	require.NoError(t, err)
-	require.True(t, member.Cancel())
-	_, err = timer.AfterFunc(time.Hour, nop)
-	require.NoError(t, err)
-	_, err = member.Reset(time.Hour)
-	require.ErrorIs(t, err, hashedwheel.ErrTooManyPending)
 	hashedwheel.CheckGroup(t, g, 0)
 }
 
@@ -363,45 +349,6 @@ func TestGroupCloseAndWait(t *testing.T) {
 		require.ErrorIs(t, <-ended, context.DeadlineExceeded)
 		testkit.Pass(time.Hour)
 	})
-}
-
-// Goroutines arm members, which fire at once, while the group is closed. After Close and WaitRunning no task runs.
-// The test runs on real time, because it tests a race.
-func TestGroupCloseAndWaitRace(t *testing.T) {
-	rnd := testkit.Rand(t)
-	timer := hashedwheel.NewTestTimer(t, hashedwheel.WithTick(20*time.Microsecond))
-	met := 0
-	for end := time.Now().Add(testkit.StressTime(t) / 4); testkit.GoesOn(end, met > 0); {
-		g := hashedwheel.NewGroup(timer)
-		var over atomic.Bool
-		var ran atomic.Int32
-		var users sync.WaitGroup
-		for range 2 {
-			users.Go(func() {
-				for {
-					testkit.Spin()
-					_, err := g.AfterFunc(0, func() {
-						ran.Add(1)
-						time.Sleep(10 * time.Microsecond) // real time, because the race needs goroutines that run at the same time
-						assert.False(t, over.Load(), "WaitRunning has returned")
-					})
-					if err != nil {
-						assert.ErrorIs(t, err, hashedwheel.ErrGroupClosed)
-						return
-					}
-				}
-			})
-		}
-		time.Sleep(time.Duration(rnd.IntN(300)) * time.Microsecond) // real time, for the same reason
-		g.Close()
-		if !assert.NoError(t, g.WaitRunning(t.Context())) {
-			break
-		}
-		over.Store(true)
-		users.Wait()
-		met += int(ran.Load())
-	}
-	t.Logf("%d tasks ran", met)
 }
 
 // Goroutines arm, cancel, reset and close at the same time, on real time, also beyond the limit and while the timer

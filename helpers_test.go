@@ -21,7 +21,6 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 var (
 	needsThreads   = testkit.NeedsThreads
 	needsProcesses = testkit.NeedsProcesses
-	spin           = testkit.Spin
 	newRand        = testkit.Rand
 	newShare       = testkit.NewShare
 	full           = testkit.Full
@@ -47,8 +46,8 @@ func sized[T any](short, daily, full T) T { return testkit.Sized(short, daily, f
 // onLevels are the options of newTimer that virtual sets.
 var onLevels []Option
 
-// virtual runs a test on virtual time, in a bubble of its own for each number of levels: 1 to 4, or 1
-// and 3 with -short. With several levels the wheel is small, so that all levels get timeouts.
+// virtual runs a test on virtual time, in a bubble of its own for each number of levels: 1 to 4, or
+// only 1 or 3 with -short. With several levels the wheel is small, so that all levels get timeouts.
 func virtual(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	defer func() { onLevels = nil }()

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-	"weak"
 
 	"github.com/stretchr/testify/require"
 
@@ -50,21 +49,6 @@ func TestCanceler(t *testing.T) {
 		_, c = arm(time.Hour)
 		require.Len(t, timer.Stop(), 1)
 		check(c, 0, 1)
-	})
-}
-
-// Two seconds after Canceled has returned, nothing keeps the timeout alive.
-func TestCancelerIsReleased(t *testing.T) {
-	hashedwheel.Virtual(t, func(t *testing.T) {
-		timer := hashedwheel.NewTestTimer(t, hashedwheel.WithTick(time.Millisecond))
-		to, err := timer.NewTimeout(new(hashedwheel.CancelCounter), time.Hour)
-		require.NoError(t, err)
-		p := weak.Make(to)
-		require.True(t, to.Cancel())
-		to = nil
-		testkit.Pass(2 * time.Second)
-		runtime.GC()
-		require.Nil(t, p.Value())
 	})
 }
 

@@ -1,10 +1,6 @@
 package hashedwheel
 
 import (
-	"math/rand/v2"
-	"slices"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -91,7 +87,7 @@ func TestTablesAreBounded(t *testing.T) {
 					check(i + 1)
 				}
 				ring := make([]*Timeout, lag)
-				for i := range sized(6000, 20_000, 200_000) {
+				for i := range sized(3000, 12_000, 200_000) {
 					old := &ring[i%lag]
 					if *old != nil {
 						(*old).Cancel()
@@ -300,14 +296,18 @@ func TestPatternDoesNotMislead(t *testing.T) {
 		var ring []*Timeout
 		for i := range 20_000 {
 			to, err := timer.AfterFunc(100*time.Hour, nop)
-			require.NoError(t, err)
+			if err != nil {
+				t.Fatal(err) // not by package require, which takes longer than the call
+			}
 			if i%period != 0 {
-				require.True(t, to.Cancel())
+				to.Cancel()
 			} else if ring = append(ring, to); len(ring) > 190/period {
-				require.True(t, ring[0].Cancel())
+				ring[0].Cancel()
 				ring = ring[1:]
 			}
-			require.LessOrEqual(t, timer.queue.slots(), minSlots)
+			if n := timer.queue.slots(); n > minSlots {
+				t.Fatalf("%d slots", n)
+			}
 		}
 	}
 }
@@ -322,12 +322,15 @@ func TestLongRunsAreSkipped(t *testing.T) {
 	all := make([]*Timeout, n)
 	for i := range all {
 		var err error
-		all[i], err = timer.AfterFunc(time.Hour, nop)
-		require.NoError(t, err)
+		if all[i], err = timer.AfterFunc(time.Hour, nop); err != nil {
+			t.Fatal(err)
+		}
 	}
 	require.EqualValues(t, n, s.nursery.filled.Load())
 	for i := n / 2; i < n; i++ {
-		require.True(t, all[i].Cancel())
+		if !all[i].Cancel() {
+			t.Fatal("not canceled")
+		}
 	}
 	before := s.nursery.hand()
 	_, err := timer.AfterFunc(time.Hour, nop)
@@ -336,86 +339,6 @@ func TestLongRunsAreSkipped(t *testing.T) {
 	require.Len(t, table.slots, n, "it has not grown")
 	require.Greater(t, s.nursery.hand()-before, uint64(n/2+1), "with steps of one, it would fill the first free slot")
 	require.Equal(t, n/2+1, timer.Pending())
-}
-
-// In the end each of some structs that are armed and canceled in turn is on the queue, and arming one is only a change of its word.
-func TestKeptInTurnNeedNoPush(t *testing.T) {
-	const n, turns = minSlots + 50, 1_000_000
-	timer := newTimer(t, WithTick(time.Hour))
-	oneStripe(timer)
-	hold(t, timer)
-	ring := make([]Timeout, n)
-	for i := range ring {
-		timer.Bind(&ring[i], plainFunc(nop))
-	}
-	before := uint64(0)
-	for i := range turns {
-		if i == turns*3/4 {
-			before = timer.queue.puts()
-		}
-		to := &ring[i%n]
-		if _, err := to.Reset(10 * time.Hour); err != nil || !to.Cancel() {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("%d puts, then %d", before, timer.queue.puts()-before)
-	require.Less(t, timer.queue.puts()-before, uint64(turns/4/100))
-}
-
-// While producers arm, cancel and reset, rings grow, and the worker takes tables and gives them back. No timeout is lost. The
-// test runs on real time, because it tests races.
-func TestRingsRace(t *testing.T) {
-	for end := time.Now().Add(2 * stressTime(t)); time.Now().Before(end); {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		if rand.IntN(2) == 0 {
-			oneStripe(timer)
-		}
-		w := &timer.worker
-		var over atomic.Bool
-		var worker, users sync.WaitGroup
-		worker.Go(func() {
-			for !over.Load() {
-				time.Sleep(100 * time.Microsecond)
-				w.mu.Lock()
-				if w.wheel != nil {
-					w.giveBack()
-					w.handOver()
-				}
-				w.mu.Unlock()
-			}
-		})
-		made := make([][]*Timeout, 4)
-		for i := range made {
-			r := rand.New(rand.NewPCG(rand.Uint64(), 0))
-			users.Go(func() {
-				for range 3000 {
-					to, err := timer.AfterFunc(time.Hour+time.Duration(r.IntN(1000))*time.Millisecond, nop)
-					if err != nil {
-						panic(err)
-					}
-					made[i] = append(made[i], to)
-					switch old := made[i][r.IntN(len(made[i]))]; r.IntN(8) {
-					case 0, 1, 2:
-						old.Cancel()
-					case 3:
-						_, _ = old.Reset(time.Hour / 2)
-					}
-					spin()
-				}
-			})
-		}
-		users.Wait()
-		over.Store(true)
-		worker.Wait()
-		verify(t, timer, slices.Concat(made...)...)
-		pending := timer.Pending()
-		require.Len(t, timer.Stop(), pending)
-		for _, to := range slices.Concat(made...) {
-			if to.Cancel(); !to.IsCanceled() {
-				t.Fatalf("neither canceled nor returned: %v", to)
-			}
-		}
-	}
 }
 
 // The worker rests, although a tick of a nursery says that it must come: a caller from the other side of a bubble has lowered

@@ -309,38 +309,6 @@ func TestOldestComeFirst(t *testing.T) {
 	}
 }
 
-// Where very many timeouts wait for their turn, one that is canceled is not on the list any more at the next boundary,
-// and is collected. Once the worker had to look through all of them for that, which took longer the more there were.
-func TestCanceledBehindManyIsReleased(t *testing.T) {
-	const n, tick = 100_000, time.Millisecond
-	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1))
-		release := blockOne(t, timer)
-		pass(tick)
-		all := make([]*Timeout, n)
-		for i := range all {
-			var err error
-			if all[i], err = timer.AfterFunc(0, nop); err != nil {
-				t.Fatal(err)
-			}
-		}
-		pass(3 * tick)
-		require.Equal(t, n, timer.tasks.Waiting())
-		for i := 0; i < n; i += n / 10 {
-			p := weak.Make(all[i])
-			all[i] = nil
-			require.True(t, p.Value().Cancel())
-			pass(2 * tick)
-			runtime.GC()
-			require.Nil(t, p.Value())
-		}
-		require.Equal(t, n-10, timer.tasks.Waiting())
-		close(release)
-		synctest.Wait()
-		require.EqualValues(t, n-10+1, timer.Stats().Expired)
-	})
-}
-
 // Whatever a task does to its goroutine, the others that are due with it run at the same tick, and tasks of later
 // ticks run on time.
 func TestTaskThatDoesNotReturn(t *testing.T) {

@@ -257,72 +257,6 @@ func TestOneThatNeverExpiresIsReleased(t *testing.T) {
 	}
 }
 
-// A struct that is dropped can be garbage collected by the second boundary after its timeout has ended, however it
-// has ended and however often it was armed. A struct whose timeout was never armed can be collected at once.
-func TestEmbeddedAreReleased(t *testing.T) {
-	const tick = time.Millisecond
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(tick), WithWheelSize(8))
-		keep, err := timer.AfterFunc(time.Hour, nop) // so that the worker does not end
-		require.NoError(t, err)
-		dropped := make(map[string]weak.Pointer[request])
-		drop := func(name string, use func(to *Timeout)) {
-			c := new(request)
-			timer.Bind(&c.timeout, c)
-			dropped[name] = weak.Make(c)
-			use(&c.timeout)
-		}
-		arm := func(to *Timeout, delay time.Duration) {
-			_, err := to.Reset(delay)
-			require.NoError(t, err)
-		}
-		drop("idle", func(*Timeout) {})
-		runtime.GC()
-		require.Nil(t, dropped["idle"].Value())
-
-		drop("bucket", func(to *Timeout) { arm(to, time.Hour); pass(2 * tick); require.True(t, to.Cancel()) })
-		drop("bucket, again and again", func(to *Timeout) {
-			for range 50 {
-				arm(to, time.Hour)
-				pass(tick)
-				require.True(t, to.Cancel())
-			}
-			arm(to, 2*time.Hour)
-			require.True(t, to.Cancel())
-		})
-		drop("expired, again and again", func(to *Timeout) {
-			for range 20 {
-				arm(to, 0)
-				pass(tick)
-				require.True(t, to.IsExpired())
-			}
-		})
-		drop("queue", func(to *Timeout) { arm(to, time.Hour); require.True(t, to.Cancel()) })
-		drop("queue, again and again", func(to *Timeout) {
-			for range 300 {
-				arm(to, time.Hour)
-				require.True(t, to.Cancel())
-			}
-		})
-		drop("expires", func(to *Timeout) { arm(to, 0) })
-		drop("put off, and back", func(to *Timeout) {
-			for range 10 {
-				_, err := to.ResetAt(time.Now().Add(time.Hour))
-				require.NoError(t, err)
-				_, err = to.ResetAt(time.Now())
-				require.NoError(t, err)
-			}
-			require.True(t, to.Cancel())
-		})
-		pass(2 * tick)
-		runtime.GC()
-		for name, p := range dropped {
-			require.Nil(t, p.Value(), name)
-		}
-		require.True(t, keep.Cancel())
-	})
-}
-
 // A timeout is armed again by its own task, and its runs overlap.
 func TestEmbeddedFromInside(t *testing.T) {
 	const tick = time.Millisecond
@@ -477,6 +411,9 @@ func TestCopiesPanic(t *testing.T) {
 // Go vet finds a copy that is visible in the source code.
 func TestVetFindsCopies(t *testing.T) {
 	needsProcesses(t)
+	if testing.Short() {
+		t.Skip("runs go vet: runs without -short")
+	}
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "vet", "./testdata/copied").CombinedOutput()
 	require.Error(t, err)
@@ -813,8 +750,9 @@ func abandoned(t *testing.T, tick time.Duration) (*Timer, *worker) {
 	return timer, &timer.worker
 }
 
-// If a struct is overwritten while its timeout lies in a bucket, the visit of the bucket crashes the program. If it is bound
-// again, the message names its task, except a task that is wrapped in a hook.
+// If a struct is overwritten while its timeout lies in a bucket, the visit of the bucket crashes the program, also if it is armed
+// again: otherwise the first arming would count as pending for ever. If it is bound again, the message names its task, except a
+// task that is wrapped in a hook.
 func TestOverwrittenIsNoticed(t *testing.T) {
 	for _, again := range []struct {
 		bind    func(timer *Timer, c *request)
@@ -823,6 +761,11 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 		{func(*Timer, *request) {}, overwritten},
 		{func(timer *Timer, c *request) { timer.Bind(&c.timeout, c) }, overwritten + ": its task is now a *hashedwheel.request"},
 		{func(timer *Timer, c *request) { timer.Bind(&c.timeout, &cancelCounter{new(atomic.Int64)}) }, overwritten},
+		{func(timer *Timer, c *request) {
+			timer.Bind(&c.timeout, c)
+			_, err := c.timeout.Reset(2 * time.Hour)
+			require.NoError(t, err)
+		}, overwritten + ": its task is now a *hashedwheel.request"},
 	} {
 		timer, w := abandoned(t, time.Hour)
 		c := newRequest(timer)
@@ -833,28 +776,6 @@ func TestOverwrittenIsNoticed(t *testing.T) {
 		*c = request{} //hashedwheelvet:ignore the test is about this
 		again.bind(timer, c)
 		require.PanicsWithValue(t, again.message, func() { w.wheel.advance(2) })
-	}
-}
-
-// A struct is overwritten, bound and armed again while its timeout lies in a bucket. The visit of the bucket crashes the
-// program: otherwise the first arming would count as pending for ever.
-func TestOverwrittenInABucket(t *testing.T) {
-	for _, again := range []bool{false, true} {
-		timer, w := abandoned(t, time.Hour)
-		c := newRequest(timer)
-		_, err := c.timeout.Reset(time.Hour)
-		require.NoError(t, err)
-		w.round()
-		require.Equal(t, 1, w.wheel.count)
-		*c = request{} //hashedwheelvet:ignore the test is about this
-		message := overwritten
-		if again {
-			timer.Bind(&c.timeout, c)
-			_, err = c.timeout.Reset(2 * time.Hour)
-			require.NoError(t, err)
-			message += ": its task is now a *hashedwheel.request"
-		}
-		require.PanicsWithValue(t, message, func() { w.wheel.advance(2) })
 	}
 }
 
@@ -1020,37 +941,6 @@ func TestOverwrittenAndBoundToAnother(t *testing.T) {
 	})
 }
 
-// Timeouts in structs that are armed and canceled in turn, and again, leave nothing on the queue, whether or not the worker comes
-// in between.
-func TestEmbeddedAreDropped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Hour))
-		keep, err := timer.AfterFunc(10*time.Hour, nop)
-		require.NoError(t, err)
-		synctest.Wait() // from here the worker waits for the next boundary
-		calls := make([]request, 5000)
-		for i := range calls {
-			timer.Bind(&calls[i].timeout, &calls[i])
-		}
-		for range 4 {
-			for i := range calls {
-				to := &calls[i].timeout
-				active, err := to.Reset(10 * time.Hour)
-				if n := timer.Pending(); active || err != nil || n != 2 || !to.Cancel() {
-					t.Fatal(to, active, err, n)
-				}
-				if _, err = to.Reset(10 * time.Hour); err != nil || !to.Cancel() {
-					t.Fatal(to, err)
-				}
-			}
-			require.LessOrEqual(t, timer.Stats().Queued, len(calls)+1000, "each once, or little more")
-		}
-		pass(2 * time.Hour)
-		require.Zero(t, timer.Stats().Queued)
-		require.True(t, keep.Cancel())
-	})
-}
-
 // A timeout is on time that was brought forward before, to a later tick, with or without a Cancel between the two calls.
 func TestForwardedAgain(t *testing.T) {
 	const tick = time.Millisecond
@@ -1083,54 +973,6 @@ func TestForwardedAgain(t *testing.T) {
 				for i, at := range fired.All() {
 					require.Less(t, at.Sub(due.All()[i]), tick)
 				}
-			})
-		})
-	}
-}
-
-// If a struct is overwritten while its new timeout is on the queue, it is not noticed. The timeout never expires, and counts as
-// pending for ever. But others on the queue come to no harm, and if the struct is bound and armed again, it expires once.
-func TestOverwrittenOnTheQueue(t *testing.T) {
-	for name, use := range map[string]struct {
-		delay  time.Duration
-		again  bool
-		beside int // so many others are armed and canceled before the worker comes
-	}{
-		"far": {delay: time.Minute}, "near": {delay: time.Millisecond}, "far, again": {delay: time.Minute, again: true},
-		"near, again": {delay: time.Millisecond, again: true}, "beside others": {delay: time.Minute, beside: 2000},
-		"beside others, again": {delay: time.Minute, beside: 2000, again: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				timer := newFakedTimer(t, WithTick(time.Millisecond))
-				giveBack := hold(t, timer) // until the struct is overwritten: the race detector would complain
-				const n = 50
-				var fired, other atomic.Int64
-				var all [n]request
-				for i := range all {
-					timer.Bind(&all[i].timeout, plainFunc(func() { fired.Add(1) }))
-					_, err := all[i].timeout.Reset(use.delay)
-					require.NoError(t, err)
-				}
-				c := &all[n/2]
-				*c = request{} //hashedwheelvet:ignore the test is about this
-				want := int64(n - 1)
-				if use.again {
-					timer.Bind(&c.timeout, plainFunc(func() { other.Add(1) }))
-					_, err := c.timeout.Reset(use.delay)
-					require.NoError(t, err)
-				}
-				for range use.beside {
-					to, err := timer.AfterFunc(use.delay, nop)
-					require.NoError(t, err)
-					require.True(t, to.Cancel())
-				}
-				giveBack()
-				pass(2 * use.delay)
-				require.Equal(t, want, fired.Load())
-				require.Equal(t, use.again, other.Load() == 1)
-				require.Equal(t, 1, timer.Pending())
-				require.Empty(t, timer.Stop())
 			})
 		})
 	}

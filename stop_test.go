@@ -67,14 +67,6 @@ func TestStop(t *testing.T) {
 	})
 }
 
-func TestStopOfAFreshTimer(t *testing.T) {
-	timer := newTimer(t)
-	require.False(t, timer.IsStopped())
-	require.Empty(t, timer.Stop())
-	require.Nil(t, timer.Stop())
-	require.True(t, timer.IsStopped())
-}
-
 // What Stop returns is allocated once. A slice that grows would be copied, and each copy brings a collection nearer.
 func TestStopAllocatesOnce(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour))
@@ -106,36 +98,6 @@ func TestStopDoesNotWaitForLongTasks(t *testing.T) {
 	}
 	virtual(t, func(t *testing.T) { stop(t, make(chan bool)) })
 	stop(t, make(chan bool))
-}
-
-// After Stop the timer does not keep the returned timeouts in memory, and no handle keeps another one in memory.
-func TestStopReleases(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		var others []weak.Pointer[Timeout]
-		arm := func() {
-			for range 50 {
-				to, err := timer.AfterFunc(time.Hour, nop)
-				require.NoError(t, err)
-				others = append(others, weak.Make(to))
-			}
-		}
-		arm() // in buckets
-		pass(2 * time.Millisecond)
-		arm() // on the queue
-		kept := timer.Stop()[:0:0]
-		for _, p := range others {
-			if len(kept) == 0 {
-				kept = append(kept, p.Value())
-			}
-		}
-		runtime.GC()
-		for i, p := range others[1:] {
-			require.Nil(t, p.Value(), "timeout %d", i+1)
-		}
-		runtime.KeepAlive(kept)
-		runtime.KeepAlive(timer)
-	})
 }
 
 // Stop inside a task also returns the timeouts that come after this task at the same tick.

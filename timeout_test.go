@@ -12,8 +12,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-
-	"github.com/hashedwheel/hashedwheel/internal/explore/rewrite"
 )
 
 func TestTimeoutSize(t *testing.T) {
@@ -37,43 +35,6 @@ func TestAllocations(t *testing.T) {
 	d := time.Hour
 	assert.EqualValues(t, 0, allocs(func() { d += time.Hour; to.Reset(d) }), "Reset to later")
 	assert.EqualValues(t, 0, allocs(func() { d -= time.Hour; to.Reset(d) }), "Reset to earlier")
-}
-
-// The timer holds nothing of a canceled timeout two seconds after its Cancel, or two ticks if these are longer, wherever it
-// was. This also holds for a timeout that has fired, and for one that was reset and canceled.
-func TestEndedTimeoutsAreReleased(t *testing.T) {
-	const tick = time.Millisecond
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(tick), WithWheelSize(8))
-		keep, err := timer.AfterFunc(time.Hour, nop) // so that the worker does not end
-		require.NoError(t, err)
-
-		var released []weak.Pointer[[64]byte]
-		arm := func(delay time.Duration) *Timeout {
-			payload := new([64]byte)
-			released = append(released, weak.Make(payload))
-			to, err := timer.AfterFunc(delay, func() { runtime.KeepAlive(payload) })
-			require.NoError(t, err)
-			return to
-		}
-		func() {
-			arm(tick)
-			placed, late, early := arm(time.Hour), arm(3*time.Hour), arm(time.Hour)
-			pass(2 * tick)
-			late.Reset(4 * time.Hour)
-			early.Reset(time.Minute)
-			fresh := arm(time.Hour)
-			for _, to := range []*Timeout{placed, late, early, fresh} {
-				require.True(t, to.Cancel())
-			}
-		}()
-		pass(2 * time.Second)
-		runtime.GC()
-		for i, p := range released {
-			require.Nil(t, p.Value(), "timeout %d", i)
-		}
-		require.True(t, keep.Cancel())
-	})
 }
 
 // A handle that the user keeps must not keep alive the timeouts that were next to it on the queue.
@@ -109,67 +70,6 @@ func TestHandleKeepsNoOther(t *testing.T) {
 
 // nopTask is a function with a name, for a TaskFunc.
 func nopTask(*Timeout) {}
-
-// TestExplore runs the package in the possible orders of the atomic steps of a few goroutines, up to the bounds of
-// each scenario. The scenarios are the tests in testdata/steps. The explorer is in internal/explore.
-// HASHEDWHEEL_FULL=1 searches twice as many orders, and HASHEDWHEEL_EXPLORE=full searches for hours. With
-// HASHEDWHEEL_EXPLORE_TIME=1m each scenario ends after a minute.
-// -run=TestExplore/TestStepsEndsOne runs a single scenario.
-func TestExplore(t *testing.T) {
-	needsProcesses(t)
-	if testing.Short() && !full() {
-		t.Skip("takes ten seconds: runs without -short, or with HASHEDWHEEL_FULL=1")
-	}
-	t.Parallel() // other processes do the work
-	rewrite.Explore(t, ".")
-}
-
-// A timeout that was dropped, then armed again by Reset, and canceled again, goes when the worker looks next, also in a long
-// tick. The same is true of one that the worker has placed.
-func TestDroppedAgain(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Hour))
-		keep, err := timer.AfterFunc(100*time.Hour, nop)
-		require.NoError(t, err)
-		var held []weak.Pointer[Timeout]
-		use := func(wait time.Duration) {
-			for range 1000 {
-				to, err := timer.AfterFunc(10*time.Hour, nop)
-				if err != nil {
-					t.Fatal(err)
-				}
-				held = append(held, weak.Make(to))
-				if wait > 0 {
-					time.AfterFunc(wait, func() { to.Cancel() })
-					continue
-				}
-				for range 2 {
-					if !to.Cancel() {
-						t.Fatal("not canceled")
-					}
-					if active, err := to.Reset(5 * time.Hour); active || err != nil {
-						t.Fatal(active, err)
-					}
-				}
-				if !to.Cancel() {
-					t.Fatal("not canceled")
-				}
-			}
-		}
-		use(0)
-		use(2 * time.Second)
-		pass(2 * time.Hour)
-		require.Zero(t, timer.Stats().Queued)
-		runtime.GC()
-		for _, p := range held {
-			if p.Value() != nil {
-				t.Fatal("held")
-			}
-		}
-		require.Equal(t, 1, timer.Pending())
-		require.True(t, keep.Cancel())
-	})
-}
 
 // Beside producers that do not pause, also a few canceled timeouts are dropped within two seconds, whichever goroutine has armed
 // them.

@@ -237,29 +237,6 @@ func TestDeadlineFromABubble(t *testing.T) {
 // slotsInUse returns how many slots of the limit are in use.
 func (t *Timer) slotsInUse() int { return int(t.limit.inUse.Load()) }
 
-// Each limit is exact: n timeouts are accepted, one more is refused, and each one that ends makes room for one.
-func TestLimitIsExact(t *testing.T) {
-	for _, limit := range []int{1, 2, 7, 100, 10_000} {
-		timer := newTimer(t, WithTick(time.Hour), WithMaxPending(limit))
-		var all []*Timeout
-		for range 3 {
-			for len(all) < limit {
-				to, err := timer.AfterFunc(time.Hour, nop)
-				require.NoError(t, err)
-				all = append(all, to)
-			}
-			_, err := timer.AfterFunc(time.Hour, nop)
-			require.ErrorIs(t, err, ErrTooManyPending)
-			require.Equal(t, limit, timer.Pending())
-			for _, to := range all[limit/3:] {
-				require.True(t, to.Cancel())
-			}
-			all = all[:limit/3]
-		}
-		require.Equal(t, limit/3, timer.slotsInUse())
-	}
-}
-
 // After Stop the error is ErrStopped, also while other calls, which will be refused too, have all slots.
 func TestLimitAfterStop(t *testing.T) {
 	timer := newTimer(t, WithTick(time.Hour), WithMaxPending(2))
@@ -443,70 +420,6 @@ type canceledTask struct{ t *testing.T }
 
 func (canceledTask) Run(*Timeout)        {}
 func (c canceledTask) Canceled(*Timeout) { c.t.Error("canceled") }
-
-// The limit is never exceeded, and no timeout is refused while a slot is free. There are as many goroutines as slots,
-// and each goroutine has one timeout at a time.
-func TestMaxPendingRace(t *testing.T) {
-	const limit = 4
-	timer := newTimer(t, WithTick(100*time.Microsecond), WithMaxPending(limit))
-	var wg sync.WaitGroup
-	var fired atomic.Int64
-	seeds := newRand(t)
-	for range limit {
-		r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
-		wg.Go(func() {
-			done := make(chan struct{}, 1)
-			for end := time.Now().Add(stressTime(t)); goesOn(end, fired.Load() > 0); {
-				to, err := timer.AfterFunc(time.Duration(r.IntN(200))*time.Microsecond, func() { done <- struct{}{} })
-				if !assert.NoError(t, err) {
-					return
-				}
-				for range r.IntN(20) {
-					runtime.Gosched()
-				}
-				assert.LessOrEqual(t, timer.slotsInUse(), limit)
-				if r.IntN(2) == 0 || !to.Cancel() {
-					<-done
-					fired.Add(1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	require.NotZero(t, fired.Load())
-	require.Zero(t, timer.Pending())
-	require.Zero(t, timer.slotsInUse())
-	require.Zero(t, timer.Stats().RejectedFull)
-}
-
-// No timeout is lost when very many goroutines arm a few each, on all stripes.
-func TestManyGoroutines(t *testing.T) {
-	timer := newTimer(t, WithTick(time.Millisecond))
-	const n = 5000
-	var ran atomic.Int64
-	var canceled atomic.Int64
-	var users sync.WaitGroup
-	for range n {
-		users.Go(func() {
-			var all []*Timeout
-			for range 4 {
-				to, err := timer.AfterFunc(time.Duration(rand.IntN(20))*time.Millisecond, func() { ran.Add(1) })
-				if err != nil {
-					panic(err)
-				}
-				all = append(all, to)
-			}
-			runtime.Gosched()
-			for _, to := range all[:2] {
-				if to.Cancel() {
-					canceled.Add(1)
-				}
-			}
-		})
-	}
-	users.Wait()
-	require.Eventually(t, func() bool { return ran.Load()+canceled.Load() == 4*n }, patience, time.Millisecond)
-}
 
 // AfterFuncAt runs the function at the first boundary at or after the deadline, and has the errors of NewTimeoutAt.
 func TestAfterFuncAt(t *testing.T) {

@@ -98,7 +98,7 @@ func TestTasksEverywhere(t *testing.T) {
 				}
 				repeats("at work", &named{"at work", hang})
 				repeats("now and then", &named{"now and then", nil})
-				for range 100 {
+				for range sized(30, 100, 100) {
 					pass(tick)
 					check()
 				}

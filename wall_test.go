@@ -1,7 +1,6 @@
 package hashedwheel
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"runtime"
@@ -947,27 +946,4 @@ func TestWallClockRace(t *testing.T) { // on real time
 		testkit.CheckCounts(t, st)
 	}
 	goleak.VerifyNone(t, goleak.IgnoreAnyFunction("runtime.handleEvent"))
-}
-
-// Many schedules have a step at the same tick.
-func BenchmarkStep(b *testing.B) {
-	for _, n := range []int{1, 1000, 100_000} {
-		b.Run(fmt.Sprintf("schedules=%d", n), func(b *testing.B) {
-			timer := newTimer(b, WithTick(time.Millisecond))
-			timer.wall.Step = 1
-			hold(b, timer)
-			for i := range n {
-				_, err := timer.Schedule(TaskFunc(func(*Timeout) {}), dailyAt(time.Duration(i)*time.Second%(24*time.Hour), time.UTC))
-				require.NoError(b, err)
-			}
-			w := &timer.worker
-			w.round() // takes them off the queue
-			for b.Loop() {
-				b.StopTimer()
-				time.Sleep(time.Millisecond)
-				b.StartTimer()
-				w.round()
-			}
-		})
-	}
 }

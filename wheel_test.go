@@ -3,7 +3,6 @@ package hashedwheel
 import (
 	"iter"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -213,30 +212,6 @@ func TestWheelEveryTick(t *testing.T) {
 	}
 }
 
-// With a single timeout, next is always the tick at which it is due. This holds for each delay and each tick at
-// which it is placed.
-func TestWheelEveryDelayAlone(t *testing.T) {
-	t.Parallel()
-	for _, shape := range []struct{ size, levels, turn uint64 }{{4, 1, 4}, {4, 2, 16}, {2, 3, 8}, {2, 4, 16}, {4, 3, 64}}[:sized(4, 5, 5)] {
-		for start := uint64(0); start <= shape.turn+1; start++ {
-			for delay := uint64(1); delay <= 3*shape.turn+1; delay++ {
-				w := newWheel(int(shape.size), int(shape.levels), start)
-				w.place(testTimeout(start+delay), start+delay)
-				require.Equal(t, start+delay, w.nextVisit)
-				for tick := start + 1; tick < start+delay; tick++ { // it moves down level by level
-					w.emit = func(to *Timeout) { t.Fatalf("%+v: emitted at %d instead of %d", shape, tick, start+delay) }
-					w.turn(tick)
-					if w.nextVisit != start+delay {
-						t.Fatalf("%+v: at tick %d next is %d instead of %d", shape, tick, w.nextVisit, start+delay)
-					}
-				}
-				w.check(t)
-				require.Len(t, collect(t, w, start+delay), 1)
-			}
-		}
-	}
-}
-
 // The wheel wakes the worker for a removed timeout once, and only if others are left in its bucket.
 func TestWheelForgetsWhatWasRemoved(t *testing.T) {
 	for _, levels := range []int{1, 3} {
@@ -259,21 +234,6 @@ func TestWheelForgetsWhatWasRemoved(t *testing.T) {
 			require.EqualValues(t, 1016, w.nextVisit)
 			require.Len(t, collect(t, w, 1016), n)
 		}
-	}
-}
-
-// After a stall of any length the wheel visits each bucket once. If it visited each tick, this test would not
-// end.
-func TestWheelCatchesUpAtOnce(t *testing.T) {
-	for levels := range maxLevels {
-		w := newWheel(512, levels+1, 0)
-		const far = 1 << 52
-		w.place(testTimeout(7), 7)
-		w.place(testTimeout(far), far)
-		w.place(testTimeout(far+1), far+1)
-		require.Len(t, collect(t, w, far), 2)
-		require.Equal(t, uint64(far+1), w.nextVisit)
-		require.Len(t, collect(t, w, far+1), 1)
 	}
 }
 
@@ -302,20 +262,6 @@ func TestWheelReachesAllTicks(t *testing.T) {
 			w.turn(tick)
 			require.Equal(t, 1, due)
 		}
-	}
-}
-
-func TestWheelNeverTick(t *testing.T) {
-	for levels := range maxLevels {
-		w := newWheel(8, levels+1, 0)
-		to := testTimeout(ticks.Never)
-		w.place(to, ticks.Never)
-		require.Equal(t, uint64(reach), w.nextVisit, "the first visit on the way")
-		require.Empty(t, collect(t, w, ticks.Never-1))
-		require.Equal(t, uint64(ticks.Never), w.nextVisit)
-		w.remove(to)
-		w.check(t)
-		require.Zero(t, w.count)
 	}
 }
 
@@ -657,64 +603,6 @@ func TestCascadeComesDownInTime(t *testing.T) {
 			require.Equal(t, len(all), due)
 		}
 	}
-}
-
-// A timeout may have been reset to a tick that has passed when its bucket moves down, and still be on the
-// queue. Cascade emits it.
-func TestCascadeEmitsWhatIsOverdue(t *testing.T) {
-	w := newWheel(16, 2, 0)
-	to := testTimeout(20)
-	w.place(to, 20)
-	require.Equal(t, 1, w.levels[1].buckets[2].n)
-	require.Empty(t, collect(t, w, 10))
-	to.word.Store(pendingAt(queued, 9))
-	var due []*Timeout
-	w.emit = func(to *Timeout) { due = append(due, to) }
-	require.False(t, w.cascade())
-	require.Equal(t, []*Timeout{to}, due)
-	require.Zero(t, to.bucket)
-	w.check(t)
-	require.Zero(t, w.count)
-}
-
-// A few timeouts do not wake the worker. They move down when it wakes up for another reason, or are emitted when
-// they are due.
-func TestCascadeOfFewCanWait(t *testing.T) {
-	for _, visit := range []bool{false, true} {
-		w := newWheel(16, 2, 0)
-		const n = worthWaking
-		for range n {
-			tick := 24 + rand.Uint64N(8)
-			w.place(testTimeout(tick), tick)
-		}
-		w.place(testTimeout(31), 31)
-		w.remove(w.levels[1].buckets[3].entry(n).to)
-		w.refresh()
-		w.check(t)
-		require.GreaterOrEqual(t, w.nextVisit, uint64(24))
-		if visit {
-			require.Empty(t, collect(t, w, 17))
-			for w.cascade() {
-				w.check(t)
-			}
-			require.Zero(t, w.levels[1].buckets[3].n)
-		}
-		require.Len(t, collect(t, w, 31), n)
-	}
-}
-
-// A large bucket needs the worker one span before its own, even if a smaller bucket is due before
-// that span.
-func TestCascadeChecksPastTheNextSpan(t *testing.T) {
-	w := newWheel(16, 2, 0)
-	w.place(testTimeout(31), 31)
-	for range worthWaking + 1 {
-		w.place(testTimeout(32), 32)
-	}
-	require.EqualValues(t, 24, w.nextVisit)
-	w.refresh()
-	w.check(t)
-	require.EqualValues(t, 24, w.nextVisit)
 }
 
 // Timeouts that stay on the top level for a later round are checked once. Then the worker may sleep.

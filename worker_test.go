@@ -14,7 +14,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -334,64 +333,6 @@ func TestNoRoundOnTheOtherSideOfABubble(t *testing.T) {
 	require.Len(t, timer.Stop(), 2, "armed before the panics")
 }
 
-// Canceled timeouts do not pile up during a long tick, because the goroutines that arm others drop them.
-func TestCanceledDoNotPileUpInALongTick(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		timer := newTimer(t, WithTick(time.Hour))
-		limit := 512 * max(8, 2*runtime.GOMAXPROCS(0))
-		for range sized(2, 4, 10) {
-			for range 4 * limit {
-				to, err := timer.AfterFunc(time.Hour, nop)
-				require.NoError(t, err)
-				require.True(t, to.Cancel())
-			}
-			synctest.Wait()
-			require.LessOrEqual(t, timer.Stats().Queued, limit)
-		}
-		require.Zero(t, timer.Pending())
-	})
-}
-
-// If many timeouts are due in the same block of an upper level, the worker moves them down before that block,
-// all together, and then sleeps again.
-func TestWorkerCascadesInTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const tick, n = time.Millisecond, 3 * worthWaking
-		timer := newTimer(t, WithTick(tick), WithWheelSize(64), WithLevels(2))
-		start := time.Now()
-		var late, ran atomic.Int64
-		for i := range n { // from 3.2 to 3.232 s: one span of level 1
-			delay := 3200*tick + time.Duration(i)*(31*tick/n)
-			_, err := timer.AfterFunc(delay, func() {
-				ran.Add(1)
-				if time.Since(start) >= delay+tick {
-					late.Add(1)
-				}
-			})
-			require.NoError(t, err)
-		}
-		onLevel1 := func() int {
-			n := timer.worker.wheel.levels[1].buckets[100%64].n
-			timer.worker.wakeNow() // orders this read before later writes of the worker
-			synctest.Wait()
-			return n
-		}
-		pass(1500 * tick)
-		before := timer.Stats().Wakeups
-		pass(1667 * tick) // just before the wheel enters the span before theirs
-		require.Equal(t, before, timer.Stats().Wakeups)
-		require.Equal(t, n, onLevel1())
-		pass(2 * tick)
-		require.Zero(t, onLevel1())
-		require.LessOrEqual(t, timer.Stats().Wakeups-before, uint64(6))
-		require.EqualValues(t, resting, timer.worker.state.Load())
-		require.Zero(t, ran.Load())
-		pass(70 * tick)
-		require.EqualValues(t, n, ran.Load())
-		require.Zero(t, late.Load())
-	})
-}
-
 // On real time, a worker that is delayed for hundreds of ticks loses no timeout, and none is early afterwards.
 // TestWheelCatchesUpAtOnce tests the cost of catching up.
 func TestHeldUpWorkerCatchesUp(t *testing.T) {
@@ -541,26 +482,6 @@ func TestReconcileOverdue(t *testing.T) {
 		require.Zero(t, w.wheel.count)
 		require.Equal(t, []time.Duration{5 * tick}, fired.Since(start))
 	})
-}
-
-// If several goroutines wake an absent worker, only one worker starts. Two would panic at Stop.
-func TestOneWorkerStarts(t *testing.T) {
-	for end := time.Now().Add(stressTime(t)); time.Now().Before(end); {
-		timer := newTimer(t, WithTick(time.Millisecond))
-		var users sync.WaitGroup
-		var ready atomic.Int64
-		for range 2 {
-			users.Go(func() {
-				for ready.Add(1); ready.Load() < 2; {
-					spin()
-				}
-				_, err := timer.AfterFunc(time.Hour, nop)
-				assert.NoError(t, err)
-			})
-		}
-		users.Wait()
-		require.Len(t, timer.Stop(), 2)
-	}
 }
 
 // A timer that is dropped without Stop is garbage collected after its last timeout has ended.
@@ -745,8 +666,9 @@ func TestArmingYields(t *testing.T) {
 		time.Sleep(tick + overdue)
 		arm := func() {
 			for range 1000 { // some of them see whether to yield
-				_, err := timer.AfterFunc(time.Hour, nop)
-				require.NoError(t, err)
+				if _, err := timer.AfterFunc(time.Hour, nop); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		arm()
@@ -940,7 +862,7 @@ func TestRoundsAllocateNothing(t *testing.T) {
 	var to Timeout
 	timer.Bind(&to, plainFunc(func() { fired <- struct{}{} }))
 	clean := 0
-	rounds := sized(20, 60, 60)
+	rounds := sized(10, 40, 60)
 	for range rounds {
 		for timer.worker.state.Load() != resting { // so that the Reset starts a round
 			time.Sleep(timer.Tick())

@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -15,8 +14,6 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/testkit"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
-
-const tick = time.Millisecond
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 

@@ -57,8 +57,6 @@ func TestMapUpdate(t *testing.T) {
 	})
 }
 
-const hour = time.Hour
-
 // While f runs, the entry ends, or is changed. F runs without a lock, so it does all of that itself. Each value has one
 // end.
 func TestMapUpdateMeetsOthers(t *testing.T) {
@@ -364,45 +362,6 @@ func TestMapTouchIfWaits(t *testing.T) {
 	})
 }
 
-// Goroutines bring a deadline forward, each by a TouchIf "only if sooner". A Touch to a deadline that is sooner than all of theirs
-// comes at the same time. No TouchIf moves the deadline back from there. On real time.
-func TestMapTouchIfRace(t *testing.T) {
-	rnd := newRand(t)
-	m := New[int, int](newTimer(t), nil)
-	var moved, not atomic.Int32
-	for end := time.Now().Add(stressTime(t) / 2); goesOn(end, moved.Load() > 0 && not.Load() > 0); {
-		require.NoError(t, m.Set(1, 0, 1000*hour))
-		var all sync.WaitGroup
-		for i := range 4 {
-			delay := time.Duration(900-i-rnd.IntN(100)) * hour
-			all.Go(func() {
-				_, touched := m.TouchIf(1, delay, func(_ int, deadline time.Time) bool {
-					sooner := time.Now().Add(delay).Before(deadline)
-					runtime.Gosched()
-					return sooner
-				})
-				if touched {
-					moved.Add(1)
-				} else {
-					not.Add(1)
-				}
-			})
-		}
-		wait := rnd.IntN(20)
-		all.Go(func() {
-			yield(wait)
-			_, ok := m.Touch(1, hour/2)
-			assert.True(t, ok)
-		})
-		all.Wait()
-		deadline, ok := m.Deadline(1)
-		require.True(t, ok)
-		require.Less(t, time.Until(deadline), hour)
-	}
-	t.Logf("%d moved, %d not", moved.Load(), not.Load())
-	m.Clear()
-}
-
 // isLeft reports whether a timeout is that of a key that is in the Map.
 func (m *Map[K, V]) isLeft(to *hashedwheel.Timeout, key K) bool {
 	it := m.shard(key).items[key]
@@ -519,64 +478,6 @@ func TestMapRemoveIfWaits(t *testing.T) {
 		require.Equal(t, map[string]int{"a": 3}, maps.Collect(m.All()))
 		require.Empty(t, m.shard("a").updates)
 	})
-}
-
-// Several goroutines remove an entry, and update and replace it, while it expires. Each value has one end: RemoveIf returns it
-// once, it expires, or it is replaced. On real time.
-func TestMapRemoveIfRace(t *testing.T) {
-	rnd := newRand(t)
-	timer := newTimer(t, hashedwheel.WithTick(20*time.Microsecond))
-	var ends [4]atomic.Int32 // by value
-	m := New(timer, func(_, value int) { ends[value].Add(1) })
-	removed, expired, replaced := 0, 0, 0
-	for end := time.Now().Add(stressTime(t) / 2); goesOn(end, removed > 0 && expired > 0 && replaced > 0); {
-		for value := range ends {
-			ends[value].Store(0)
-		}
-		require.NoError(t, m.Set(1, 1, time.Duration(rnd.IntN(80))*time.Microsecond))
-		var users sync.WaitGroup
-		var got atomic.Int32
-		waits := [3]int{rnd.IntN(100), rnd.IntN(100), rnd.IntN(100)}
-		for _, n := range waits[:2] {
-			users.Go(func() {
-				yield(n)
-				if value, ok := m.RemoveIf(1, func(value int) bool { runtime.Gosched(); return value == 1 }); ok {
-					assert.Equal(t, 1, value)
-					ends[value].Add(1)
-					got.Add(1)
-				}
-			})
-		}
-		users.Go(func() {
-			yield(waits[2])
-			assert.NoError(t, m.Set(1, 2, time.Hour))
-		})
-		users.Wait()
-		value, ok := m.Remove(1)
-		require.True(t, ok)
-		require.Equal(t, 2, value)
-		for deadline := time.Now().Add(patience); timer.Pending() > 0; {
-			require.True(t, time.Now().Before(deadline))
-			runtime.Gosched()
-		}
-		pause := timer.Stats()
-		for pause.Running > 0 {
-			runtime.Gosched()
-			pause = timer.Stats()
-		}
-		require.LessOrEqual(t, ends[1].Load(), int32(1))
-		require.Zero(t, ends[2].Load())
-		switch {
-		case got.Load() > 0:
-			removed++
-		case ends[1].Load() > 0:
-			expired++
-		default:
-			replaced++
-		}
-	}
-	t.Logf("%d removed, %d expired, %d replaced", removed, expired, replaced)
-	require.Empty(t, m.shard(1).updates)
 }
 
 // Updates of one key run one after another, and wait for each other. One of another key does not wait. A panic and a Goexit in

@@ -106,10 +106,10 @@ func TestReport(t *testing.T) {
 
 func TestRun(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes nine seconds of real time: runs without -short")
+		t.Skip("takes six seconds of real time: runs without -short")
 	}
 	var out bytes.Buffer // the limit is long, because a stall of three quarters of it would close other connections
-	require.NoError(t, run(t.Context(), []string{"-n=30", "-silent=10", "-limit=3s"}, &out))
+	require.NoError(t, run(t.Context(), []string{"-n=30", "-silent=10", "-limit=2s"}, &out))
 	assert.Regexp(t, `^30 clients, of which 10 fell silent: the limit closed these and no others
-3s after their last heartbeat, and [\d.]+m?s to [\d.]+m?s late\n$`, out.String(), "never early")
+2s after their last heartbeat, and [\d.]+m?s to [\d.]+m?s late\n$`, out.String(), "never early")
 }

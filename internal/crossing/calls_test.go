@@ -100,6 +100,11 @@ func (w *world) act(random func(n int) int, inside bool, own *subject) {
 		if to := s.to.Load(); to.Timer() != w.timer || to.Deadline().Before(w.base) || to.String() == "" {
 			w.errorf("%v", to)
 		}
+		for range w.timer.Tasks() {
+			if random(100) == 0 {
+				break
+			}
+		}
 	case op == 16 && w.mayStop.Load() && random(10) == 0:
 		w.takeBack(w.timer.Stop())
 	case op == 16 && w.mayStop.Load() && random(10) == 0:

@@ -1,9 +1,7 @@
 package crossing
 
 import (
-	"context"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
@@ -86,116 +84,6 @@ func waitFor(holds func() bool, most time.Duration) {
 }
 
 func queued(timer *hashedwheel.Timer) int { return int(timer.Stats().Queued) }
-
-// Goroutines have given the worker a backlog, and go on to arm, cancel and move timeouts. Stop comes in the middle of the drain.
-// Each arming ends once: its task runs, Cancel is true, or Stop returns the timeout.
-func TestStopInADrain(t *testing.T) {
-	testkit.NeedsThreads(t)
-	r := testkit.Rand(t)
-	length := 2 * testkit.StressTime(t)
-	most := max(min(int(length/time.Microsecond), 2_000_000), 20_000)
-	rounds, drains, armed, returned := 0, 0, int64(0), 0
-	for end := time.Now().Add(length); testkit.GoesOn(end, drains > 0); rounds++ {
-		tick := []time.Duration{time.Millisecond, 10 * time.Millisecond, 100 * time.Millisecond}[r.IntN(3)]
-		timer, err := hashedwheel.New(hashedwheel.WithTick(tick), hashedwheel.WithLevels(1+r.IntN(2)))
-		require.NoError(t, err)
-		kind, n := r.IntN(3), most/4+r.IntN(most)
-		stoppers := make([]*stopper, 1+r.IntN(4))
-		var prepared, users sync.WaitGroup
-		var begin atomic.Bool
-		prepared.Add(len(stoppers))
-		for i := range stoppers {
-			s := &stopper{timer: timer, r: rand.New(rand.NewPCG(r.Uint64(), 0))}
-			stoppers[i] = s
-			users.Go(func() {
-				s.drained(kind, n/len(stoppers), &prepared, &begin)
-				s.runGently()
-			})
-		}
-		prepared.Wait()
-		if kind != 0 {
-			waitFor(func() bool { return queued(timer) < n/10 }, placing/2)
-		}
-		begin.Store(true)
-		highest, soon := 0, time.Now().Add(min(length, 3*time.Second))
-		for q := queued(timer); q >= highest-highest/50 && time.Now().Before(soon); q = queued(timer) {
-			highest = max(q, highest)
-			time.Sleep(100 * time.Microsecond)
-		}
-		time.Sleep(time.Duration(r.Int64N(int64(n) * 100))) // the drain takes about 100 ns for each
-		if q := queued(timer); q > n/50 {
-			drains++
-		}
-		left := timer.Stop()
-		users.Wait()
-		_, err = timer.Shutdown(context.Background()) // for the tasks that have been started
-		require.NoError(t, err)
-		returned += len(left)
-		for _, to := range left {
-			c := to.Task().(*counted)
-			c.returned++
-			c.canceled -= claimed(t, to)
-		}
-		wrong := 0
-		for _, s := range stoppers {
-			for _, c := range s.all {
-				if c.armed != c.runs.Load()+c.canceled+c.returned {
-					if wrong++; wrong == 1 {
-						t.Errorf("%v: armed %d times, ran %d, canceled %d, returned %d", c.timeout, c.armed, c.runs.Load(), c.canceled, c.returned)
-					}
-				}
-				armed += c.armed
-			}
-		}
-		require.Zero(t, wrong, "with a wrong end, of %d; kind %d, tick %v", n, kind, tick)
-		st := timer.Stats()
-		require.Zero(t, st.Pending)
-		testkit.CheckCounts(t, st)
-	}
-	t.Logf("%d rounds of up to %d, of which %d in a drain; %d armed, %d returned", rounds, most*5/4, drains, armed, returned)
-}
-
-// drained arms n timeouts. With kind 1 or 2 it lets the worker place them, and then moves most of them to an earlier tick, or
-// cancels them.
-func (s *stopper) drained(kind, n int, prepared *sync.WaitGroup, begin *atomic.Bool) {
-	for i := 0; i < n && s.arm(); i++ {
-		if kind != 0 {
-			s.all[len(s.all)-1].timeout.Move(placing)
-		}
-	}
-	prepared.Done()
-	for !begin.Load() {
-		runtime.Gosched()
-	}
-	for _, c := range s.all {
-		switch {
-		case kind == 0 || s.r.IntN(10) == 0:
-		case kind == 2:
-			if c.timeout.Cancel() {
-				c.canceled++
-			}
-		default:
-			c.timeout.Move(placing / 2) // many expire if Stop comes late
-		}
-	}
-}
-
-// runGently arms and uses timeouts until the timer is stopped, and sleeps in between, so that the worker drains the queue.
-func (s *stopper) runGently() {
-	for {
-		for n := s.r.IntN(20); n > 0; n-- {
-			if !s.arm() {
-				return
-			}
-		}
-		for n := s.r.IntN(40); n > 0 && len(s.all) > 0; n-- {
-			if !s.use(s.all[s.r.IntN(len(s.all))]) {
-				return
-			}
-		}
-		time.Sleep(time.Duration(s.r.Int64N(int64(200 * time.Microsecond))))
-	}
-}
 
 // lateness has how late timeouts of one delay were, and beside them those of package time.
 type lateness struct {

@@ -110,7 +110,7 @@ func (d deluge) check(t *testing.T, base uint64, armed, pending, stripes int) {
 // more goroutines than processors they collide.
 func TestFloodWithoutTheWorker(t *testing.T) {
 	for _, goroutines := range []int{1, 64} {
-		for i, d := range deluges(t, testkit.Sized(2, 8, 16)) {
+		for i, d := range deluges(t, testkit.Sized(1, 8, 16)) {
 			t.Run(fmt.Sprintf("goroutines=%d/%v", goroutines, d), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					timer := newTimer(t, hashedwheel.WithTick(time.Hour))
@@ -191,12 +191,13 @@ func armAgain(t *testing.T, times int) {
 		const n = 100_000
 		for range n {
 			to, err := timer.AfterFunc(10*time.Hour, nop)
-			require.NoError(t, err)
-			require.True(t, to.Cancel())
+			if err != nil || !to.Cancel() {
+				t.Fatal("not armed, or not canceled")
+			}
 			for range times {
-				_, err = to.Reset(10 * time.Hour)
-				require.NoError(t, err)
-				require.True(t, to.Cancel())
+				if _, err = to.Reset(10 * time.Hour); err != nil || !to.Cancel() {
+					t.Fatal("not armed again, or not canceled")
+				}
 			}
 		}
 		held := (int(testkit.HeapInUse()) - int(base)) / int(unsafe.Sizeof(hashedwheel.Timeout{}))
@@ -221,7 +222,7 @@ func TestArmedAgainByMany(t *testing.T) {
 func armAgainByMany(t *testing.T, computing int) {
 	timer := newTimer(t, hashedwheel.WithTick(10*time.Second))
 	const goroutines = 64
-	n := testkit.Sized[int64](500_000, 3_000_000, 3_000_000)
+	n := testkit.Sized[int64](300_000, 2_000_000, 3_000_000)
 	var armed, most atomic.Int64
 	var over atomic.Bool
 	var users, others sync.WaitGroup

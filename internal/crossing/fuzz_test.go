@@ -3,6 +3,7 @@ package crossing
 import (
 	"cmp"
 	"container/heap"
+	"log/slog"
 	"math"
 	"slices"
 	"testing"
@@ -15,10 +16,9 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
-// Both fuzz targets turn bytes into operations, and compare the results with those of a simple model. Without
-// -fuzz they run the inputs that were kept in testdata/fuzz.
+// The tests turn bytes into operations, and compare the results with those of a simple model.
 
-// FuzzTimer compares the whole timer with a heap, on virtual time.
+// FuzzTimer compares the whole timer with a heap, on virtual time. Without -fuzz it runs the inputs that were kept in testdata/fuzz.
 func FuzzTimer(f *testing.F) {
 	f.Add([]byte{2, 3, 0, 0, 0, 1, 5, 9, 200, 0, 2, 9, 3, 0, 9, 255})
 	f.Add([]byte{1, 2, 1, 3, 0, 0, 1, 0, 0, 2, 0, 1, 3, 6, 0, 0, 1, 4, 9, 100, 4, 1, 9, 30, 9, 255, 9, 255})
@@ -26,6 +26,18 @@ func FuzzTimer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		synctest.Test(t, func(t *testing.T) { fuzzTimer(t, testkit.NewTape(data)) })
 	})
+}
+
+// TestTimerModel does the same as FuzzTimer with random bytes.
+func TestTimerModel(t *testing.T) {
+	r := testkit.Rand(t)
+	for range testkit.NewShare(t).Rounds(5, testkit.Sized(100, 400, 4000)) {
+		data := make([]byte, 100+r.IntN(900))
+		for i := range data {
+			data[i] = byte(r.Uint32())
+		}
+		synctest.Test(t, func(t *testing.T) { fuzzTimer(t, testkit.NewTape(data)) })
+	}
 }
 
 func fuzzTimer(t *testing.T, p *testkit.Tape) {
@@ -36,7 +48,8 @@ func fuzzTimer(t *testing.T, p *testkit.Tape) {
 		executor = func(run func()) error { go run(); return nil }
 	}
 	timer := newTimer(t, hashedwheel.WithTick(tick), hashedwheel.WithWheelSize(size), hashedwheel.WithLevels(levels), hashedwheel.WithMaxPending(limit),
-		hashedwheel.WithExecutor(executor), hashedwheel.WithPanicHandler(func(*hashedwheel.Timeout, any, []byte) {}))
+		hashedwheel.WithExecutor(executor), hashedwheel.WithPanicHandler(func(*hashedwheel.Timeout, any, []byte) {}),
+		hashedwheel.WithLogger(slog.New(slog.DiscardHandler))) // it warns of short ticks
 	o := &oracle{tick: tick, start: time.Now()}
 
 	delay := func() time.Duration {
@@ -101,6 +114,7 @@ func fuzzTimer(t *testing.T, p *testkit.Tape) {
 			arm(op == 1 && p.Below(4) == 0, p.Below(2) == 0, p.Below(8) == 0, variant)
 		case op < 8 && any == nil:
 		case op < 5:
+			any.canceled = any.canceled || any.pending
 			require.Equal(t, any.pending, any.to.Cancel())
 			o.disarm(any)
 		case op < 8:
@@ -168,6 +182,8 @@ type expected struct {
 	own                       hashedwheel.Timeout // to points here if the timeout is a field
 	repeats, fromEnd, pending bool
 	armed                     bool // at least once
+	canceled                  bool
+	at                        time.Duration // the boundary of the last arming
 	period                    time.Duration
 	due                       time.Duration   // exactly, counted from start; a fixed rate counts the next run from it
 	version                   int             // a deadline with another version does not count
@@ -213,12 +229,13 @@ func (o *oracle) boundary(d time.Duration) time.Duration {
 // arm expects a run after a delay from now, and none of the runs that were expected before.
 func (o *oracle) arm(e *expected, delay time.Duration) {
 	o.disarm(e)
-	e.armed, e.pending = true, true
+	e.armed, e.pending, e.canceled, e.at = true, true, false, math.MaxInt64
 	o.pending++
 	if delay > math.MaxInt64-1-o.now() {
 		return // never
 	}
 	first := o.boundary(o.now() + max(delay, 1)) // never the present boundary
+	e.at = first
 	e.due = o.now() + max(delay, 0)
 	if e.version > 1 { // a Reset: later runs count from the boundary
 		e.due = first
@@ -289,6 +306,10 @@ func (o *oracle) check(t *testing.T, timer *hashedwheel.Timer) {
 			t.Fatalf("timeout %d, period %v: should have run at %v, ran at %v", i, e.period, o.since(want), o.since(ran))
 		}
 		require.Equal(t, e.pending && !timer.IsStopped(), e.armed && statusOf(e.to) == pending, "timeout %d", i)
+		require.True(t, timer.IsStopped() || e.canceled == e.to.IsCanceled(), "timeout %d", i)
+		if e.armed && !e.repeats && e.at < math.MaxInt64/2 { // later ones may be never
+			require.Equal(t, e.at, e.to.Deadline().Sub(o.start), "timeout %d", i)
+		}
 	}
 	st := timer.Stats()
 	require.Equal(t, o.pending, st.Pending)

@@ -28,15 +28,6 @@ func newTimer(t testing.TB, opts ...hashedwheel.Option) *hashedwheel.Timer {
 	return timer
 }
 
-// levelsOf returns the options of a wheel of so many levels. With several levels it is small, so that all levels get
-// timeouts.
-func levelsOf(levels int) []hashedwheel.Option {
-	if levels == 1 {
-		return nil
-	}
-	return []hashedwheel.Option{hashedwheel.WithLevels(levels), hashedwheel.WithWheelSize(4)}
-}
-
 // waysToRun returns the options for each way in which tasks run.
 func waysToRun() map[string][]hashedwheel.Option {
 	return map[string][]hashedwheel.Option{

@@ -1,9 +1,7 @@
 package crossing
 
 import (
-	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -21,178 +19,8 @@ import (
 )
 
 // The tests in this file run on real time, because they test races: in a bubble, time stands still while goroutines
-// compute. They sleep for random times, so that what races meets at different moments, and assert no time.
-
-// These tests run on real time, for a time that HASHEDWHEEL_STRESS sets, and check sums at the end.
-
-// A ledger counts how the timeouts of one task are armed and end. It is that task, and counts its own runs.
-type ledger struct {
-	to       atomic.Pointer[hashedwheel.Timeout]
-	notUntil atomic.Int64 // the earliest time of the next run, since base
-	armed    atomic.Int64
-	ran      atomic.Int64
-	canceled atomic.Int64
-	returned atomic.Int64
-	told     atomic.Int64 // calls of Canceled
-
-	t    *testing.T
-	over *atomic.Bool // Shutdown has returned
-}
-
-func (l *ledger) Run(to *hashedwheel.Timeout) {
-	if l.over.Load() {
-		l.t.Errorf("task started after Shutdown had returned: %v", to)
-	}
-	l.ran.Add(1)
-}
-
-func (l *ledger) Canceled(to *hashedwheel.Timeout) {
-	if l.over.Load() {
-		l.t.Errorf("notified after Shutdown had returned: %v", to)
-	}
-	l.told.Add(1)
-}
-
-// Many goroutines arm, cancel and reset the same timeouts while they expire. At a random moment several goroutines stop
-// the timer. Each arming ends exactly once.
-func TestEachArmingEndsOnce(t *testing.T) {
-	seeds := testkit.Rand(t)
-	total, reArmed, left := hashedwheel.Stats{}, 0, 0
-	seen := func() bool { return total.Expired > 0 && total.Canceled > 0 && left > 0 && reArmed > 0 }
-	for end := time.Now().Add(2 * testkit.StressTime(t)); testkit.GoesOn(end, seen()); {
-		timer := newTimer(t, hashedwheel.WithTick(time.Duration(20+seeds.IntN(2000))*time.Microsecond), hashedwheel.WithWheelSize(1+seeds.IntN(64)))
-		var over atomic.Bool
-		all := make([]*ledger, 300)
-		for i := range all {
-			all[i] = &ledger{t: t, over: &over}
-		}
-		delay := func(r *rand.Rand) time.Duration {
-			return time.Duration(r.IntN(3)-1)*time.Microsecond + time.Duration(r.IntN(3000)*r.IntN(2))*time.Microsecond
-		}
-		var users, stoppers sync.WaitGroup
-		var rejected, rearmed atomic.Int64
-		for range 6 {
-			r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
-			users.Go(func() {
-				for !timer.IsStopped() {
-					l := all[r.IntN(len(all))]
-					to := l.to.Load()
-					switch op := r.IntN(10); {
-					case to == nil:
-						if to, err := timer.NewTimeout(l, delay(r)); err != nil {
-							assert.ErrorIs(t, err, hashedwheel.ErrStopped)
-							rejected.Add(1)
-						} else {
-							l.armed.Add(1)
-							if !l.to.CompareAndSwap(nil, to) {
-								// Another goroutine was faster: nobody keeps a handle of this timeout.
-							}
-						}
-					case op < 4:
-						if to.Cancel() {
-							l.canceled.Add(1)
-						}
-					case op < 9:
-						active, err := to.Reset(delay(r))
-						switch {
-						case err != nil:
-							assert.ErrorIs(t, err, hashedwheel.ErrStopped)
-							assert.False(t, active)
-							rejected.Add(1)
-						case !active:
-							l.armed.Add(1)
-							rearmed.Add(1)
-						}
-					default:
-						runtime.Gosched() // otherwise nothing else would run on one processor
-						assert.GreaterOrEqual(t, timer.Pending(), 0)
-						_ = to.String()
-						l.to.CompareAndSwap(to, nil) // drop it, so that another one is made
-					}
-				}
-			})
-		}
-		time.Sleep(time.Duration(seeds.IntN(20_000)) * time.Microsecond)
-		winners := 0
-		var handedBack []*hashedwheel.Timeout
-		for range 3 {
-			stoppers.Go(func() {
-				returned := timer.Stop()
-				if returned != nil {
-					winners++
-					left += len(returned)
-					handedBack = returned
-				}
-			})
-		}
-		stoppers.Wait()
-		users.Wait()
-		for _, to := range handedBack {
-			l := to.Task().(*ledger)
-			l.returned.Add(1)
-			l.canceled.Add(-claimed(t, to))
-		}
-		_, err := timer.Shutdown(t.Context())
-		require.NoError(t, err)
-		over.Store(true)
-		require.LessOrEqual(t, winners, 1)
-
-		var armed, ran, canceled, returned int64
-		for _, l := range all {
-			require.Equal(t, l.armed.Load(), l.ran.Load()+l.canceled.Load()+l.returned.Load(),
-				"armed, ran %d, canceled %d, returned %d", l.ran.Load(), l.canceled.Load(), l.returned.Load())
-			require.Equal(t, l.told.Load(), l.canceled.Load()+l.returned.Load())
-			armed += l.armed.Load()
-			ran += l.ran.Load()
-			canceled += l.canceled.Load()
-			returned += l.returned.Load()
-		}
-		require.Equal(t, hashedwheel.Stats{
-			Accepted: uint64(armed), Expired: uint64(ran), Canceled: uint64(canceled), Returned: uint64(returned), RejectedStopped: uint64(rejected.Load()),
-		}, outcomes(timer))
-		total.Accepted += uint64(armed)
-		total.Expired += uint64(ran)
-		total.Canceled += uint64(canceled)
-		reArmed += int(rearmed.Load())
-	}
-	t.Logf("%d armed, of which %d by Reset; %d expired, %d canceled, %d returned", total.Accepted, reArmed, total.Expired, total.Canceled, left)
-	require.True(t, seen(), "the test did not see every outcome")
-}
-
-// Several goroutines cancel one timeout while it comes due. Either Cancel returns true to exactly one of them, or the
-// task runs.
-func TestCancelRace(t *testing.T) {
-	timer := newTimer(t, hashedwheel.WithTick(50*time.Microsecond))
-	r := testkit.Rand(t)
-	outcomes := [2]int{}
-	for end := time.Now().Add(testkit.StressTime(t)); testkit.GoesOn(end, outcomes[0] > 0 && outcomes[1] > 0); {
-		var ran, won atomic.Int64
-		done := make(chan struct{})
-		to, err := timer.AfterFunc(0, func() { ran.Add(1); close(done) })
-		require.NoError(t, err)
-		var wg sync.WaitGroup
-		for range 3 {
-			spin := r.IntN(300)
-			wg.Go(func() {
-				for range spin {
-					runtime.Gosched()
-				}
-				if to.Cancel() {
-					won.Add(1)
-				}
-			})
-		}
-		wg.Wait()
-		if won.Load() == 0 {
-			<-done
-		}
-		require.EqualValues(t, 1, won.Load()+ran.Load(), "canceled %d times, ran %d times", won.Load(), ran.Load())
-		outcomes[ran.Load()]++
-	}
-	t.Logf("canceled %d, expired %d", outcomes[0], outcomes[1])
-	require.NotZero(t, outcomes[0])
-	require.NotZero(t, outcomes[1])
-}
+// compute. They sleep for random times, so that what races meets at different moments, and assert no time. HASHEDWHEEL_STRESS
+// sets how long they run. They check sums at the end. TestCrossing has the races of all features.
 
 // Under load no run is earlier than the deadline of the last Reset.
 func TestNeverEarlyUnderResets(t *testing.T) {
@@ -206,9 +34,14 @@ func TestNeverEarlyUnderResets(t *testing.T) {
 		wg.Go(func() {
 			// Only this goroutine resets these timeouts, and only when no run is due or in progress.
 			// So each run belongs to the deadline in notUntil.
-			all := make([]*ledger, 50)
+			type one struct {
+				to         *hashedwheel.Timeout
+				notUntil   atomic.Int64 // the earliest time of the next run, since base
+				ran, armed atomic.Int64
+			}
+			all := make([]*one, 50)
 			for i := range all {
-				l := &ledger{}
+				l := new(one)
 				l.armed.Add(1)
 				to, err := timer.NewTimeout(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {
 					notUntil := l.notUntil.Load()
@@ -219,12 +52,12 @@ func TestNeverEarlyUnderResets(t *testing.T) {
 					runs.Add(1)
 				}), time.Hour)
 				assert.NoError(t, err)
-				l.to.Store(to)
+				l.to = to
 				all[i] = l
 			}
 			for end := time.Now().Add(testkit.StressTime(t)); testkit.GoesOn(end, runs.Load() > 0); {
 				l := all[r.IntN(len(all))]
-				to := l.to.Load()
+				to := l.to
 				delay := time.Duration(r.IntN(2000)) * time.Microsecond
 				if !to.Cancel() {
 					if !to.IsExpired() {
@@ -243,43 +76,12 @@ func TestNeverEarlyUnderResets(t *testing.T) {
 				assert.NoError(t, err)
 			}
 			for _, l := range all {
-				l.to.Load().Cancel()
+				l.to.Cancel()
 			}
 		})
 	}
 	wg.Wait()
 	require.NotZero(t, runs.Load())
-}
-
-// There are more goroutines than slots. Some timeouts are refused, and the limit is never exceeded.
-func TestMaxPendingRaceOverLimit(t *testing.T) {
-	const limit = 3
-	timer := newTimer(t, hashedwheel.WithTick(100*time.Microsecond), hashedwheel.WithMaxPending(limit))
-	var wg sync.WaitGroup
-	var held, refused, accepted atomic.Int64
-	for range 4 * limit {
-		wg.Go(func() {
-			for end := time.Now().Add(testkit.StressTime(t)); testkit.GoesOn(end, refused.Load() > 0); {
-				to, err := timer.AfterFunc(time.Hour, nop)
-				if err != nil {
-					assert.ErrorIs(t, err, hashedwheel.ErrTooManyPending)
-					refused.Add(1)
-					runtime.Gosched()
-					continue
-				}
-				accepted.Add(1)
-				assert.LessOrEqual(t, held.Add(1), int64(limit))
-				runtime.Gosched()
-				held.Add(-1)
-				assert.True(t, to.Cancel())
-			}
-		})
-	}
-	wg.Wait()
-	require.NotZero(t, refused.Load())
-	require.Equal(t, hashedwheel.Stats{
-		Accepted: uint64(accepted.Load()), Canceled: uint64(accepted.Load()), RejectedFull: uint64(refused.Load()),
-	}, outcomes(timer))
 }
 
 // No timeout expires after Stop has returned. The tasks of those that expired just before may be at their first
@@ -329,46 +131,6 @@ func TestNothingStartsAfterStop(t *testing.T) {
 	hogs.Wait()
 	t.Logf("%d stopped in the middle", midst)
 	require.Positive(t, midst)
-}
-
-// Pending stays close to the true number while goroutines arm and cancel as fast as they can. At most one timeout for
-// each goroutine is pending, plus those that are armed during the reading. Pending and Running are never negative.
-func TestPendingUnderTraffic(t *testing.T) {
-	for _, limit := range []int{0, 4} {
-		timer := newTimer(t, hashedwheel.WithTick(time.Millisecond), hashedwheel.WithMaxPending(limit))
-		var over atomic.Bool
-		var users sync.WaitGroup
-		for range 4 {
-			users.Go(func() {
-				for ; !over.Load(); testkit.Spin() {
-					to, err := timer.AfterFunc(time.Hour, nop)
-					if assert.NoError(t, err) {
-						to.Cancel()
-					}
-				}
-			})
-		}
-		if limit == 0 {
-			users.Go(func() {
-				for !over.Load() {
-					_, err := timer.AfterFunc(0, nop)
-					assert.NoError(t, err)
-					time.Sleep(10 * time.Microsecond)
-				}
-			})
-		}
-		for end := time.Now().Add(testkit.StressTime(t) / 2); time.Now().Before(end); testkit.Spin() {
-			pending := timer.Pending()
-			require.GreaterOrEqual(t, pending, 0)
-			require.LessOrEqual(t, pending, 4+1000*(4-limit))
-			require.GreaterOrEqual(t, timer.Stats().Running, 0)
-		}
-		over.Store(true)
-		users.Wait()
-		for timer.Pending() > 0 {
-			runtime.Gosched()
-		}
-	}
 }
 
 // Several goroutines reset one ended timeout at the same time, and there is one slot. None is refused: the first one
@@ -422,28 +184,6 @@ func TestStopAgainstCancel(t *testing.T) {
 		require.EqualValues(t, canceled-len(left), timer.Stats().Canceled)
 		for _, to := range left {
 			require.True(t, to.IsCanceled())
-		}
-	}
-}
-
-// A goroutine frees the only slot and arms again, while another one also tries to arm. Exactly one of them gets the
-// slot: they do not cause each other to be refused.
-func TestMaxPendingRefusesOnlyWhenFull(t *testing.T) {
-	timer := newTimer(t, hashedwheel.WithTick(time.Hour), hashedwheel.WithMaxPending(1))
-	held, err := timer.AfterFunc(time.Hour, nop)
-	require.NoError(t, err)
-	for end := time.Now().Add(testkit.StressTime(t)); time.Now().Before(end); {
-		var a, b *hashedwheel.Timeout
-		var users sync.WaitGroup
-		users.Go(func() {
-			held.Cancel()
-			a, _ = timer.AfterFunc(time.Hour, nop)
-		})
-		users.Go(func() { b, _ = timer.AfterFunc(time.Hour, nop) })
-		users.Wait()
-		require.True(t, (a == nil) != (b == nil), "%v, %v", a, b)
-		if held = a; a == nil {
-			held = b
 		}
 	}
 }
@@ -681,232 +421,6 @@ func TestPooledEndOnce(t *testing.T) {
 	require.True(t, seen(), "the test did not see every outcome")
 }
 
-// Many goroutines arm, cancel and move the same few timeouts, and new ones besides, which have no hook. The results of the calls
-// agree with the counts. The test runs on real time.
-func TestEmbeddedShared(t *testing.T) {
-	seeds := testkit.Rand(t)
-	var total hashedwheel.Stats
-	seen := func() bool { return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 }
-	for end := time.Now().Add(testkit.StressTime(t)); testkit.GoesOn(end, seen()); {
-		timer := newTimer(t, hashedwheel.WithTick(time.Duration(20+seeds.IntN(500))*time.Microsecond), hashedwheel.WithWheelSize(1+seeds.IntN(16)))
-		var ran, armed, canceled atomic.Uint64
-		all := make([]hashedwheel.Timeout, 1+seeds.IntN(20))
-		for i := range all {
-			timer.Bind(&all[i], hashedwheel.TaskFunc(func(*hashedwheel.Timeout) { ran.Add(1) }))
-		}
-		var users sync.WaitGroup
-		for range 4 {
-			rnd := rand.New(rand.NewPCG(seeds.Uint64(), 0))
-			users.Go(func() {
-				for !timer.IsStopped() {
-					to := &all[rnd.IntN(len(all))]
-					delay := time.Duration(rnd.IntN(1000)*rnd.IntN(2)) * time.Microsecond
-					var active bool
-					var err error
-					switch op := rnd.IntN(20); {
-					case op < 8:
-						if to.Cancel() {
-							canceled.Add(1)
-						}
-						continue
-					case op < 13:
-						active, err = to.Reset(delay)
-					case op < 18:
-						active, err = to.ResetAt(time.Now().Add(delay - 300*time.Microsecond))
-					case op == 18:
-						to.Move(delay)
-						continue
-					default:
-						if other, err := timer.AfterFunc(time.Hour, nop); err == nil {
-							armed.Add(1)
-							if other.Cancel() { // otherwise Stop has it
-								canceled.Add(1)
-							}
-						}
-						runtime.Gosched()
-						continue
-					}
-					if !active && err == nil {
-						armed.Add(1)
-					}
-				}
-			})
-		}
-		time.Sleep(time.Duration(seeds.IntN(10_000)) * time.Microsecond)
-		left := timer.Stop()
-		users.Wait()
-		_, err := timer.Shutdown(t.Context())
-		require.NoError(t, err)
-		canceled.Add(-uint64(claimed(t, left...)))
-		sum := hashedwheel.Stats{
-			Accepted: armed.Load(), Expired: ran.Load(), Canceled: canceled.Load(), Returned: uint64(len(left)),
-		}
-		st := outcomes(timer)
-		st.RejectedStopped = 0 // refused after Stop, which also counts for Move
-		require.Equal(t, sum, st)
-		for i := range all {
-			require.False(t, all[i].Cancel(), "it is still pending")
-		}
-		total.Expired += sum.Expired
-		total.Canceled += sum.Canceled
-		total.Returned += sum.Returned
-	}
-	require.True(t, seen(), "the test did not see every outcome")
-}
-
-// The test combines limits, executors of all kinds, tasks that block, panic and exit, cancels, resets, and a Shutdown
-// at a random moment. Each timeout ends once, Canceled is called once for each cancellation, no limit is exceeded, and
-// Shutdown returns when all tasks have ended. The test runs on real time, because it tests races.
-func TestRunnersRace(t *testing.T) {
-	seeds := testkit.Rand(t)
-	var total hashedwheel.Stats
-	seen := func() bool { return total.Expired > 0 && total.Canceled > 0 && total.Returned > 0 }
-	for end := time.Now().Add(2 * testkit.StressTime(t)); testkit.GoesOn(end, seen()); {
-		limit := []int{0, 1, 2, 5}[seeds.IntN(4)]
-		kind := seeds.IntN(4)
-		work, done := make(chan func(), 8), make(chan struct{})
-		var workers sync.WaitGroup
-		for range 2 {
-			workers.Go(func() {
-				for {
-					select {
-					case run := <-work:
-						run()
-					case <-done:
-						return
-					}
-				}
-			})
-		}
-		executor := []func(func()) error{
-			nil,
-			func(run func()) error { go run(); return nil },
-			func(run func()) error {
-				select {
-				case work <- run:
-					return nil
-				default:
-					return errors.New("full")
-				}
-			},
-			func(run func()) error {
-				switch rand.IntN(4) {
-				case 0:
-					panic("closed")
-				case 1:
-					run()
-				case 2:
-					run()
-					return errors.New("too late")
-				default:
-					go run()
-				}
-				return nil
-			},
-		}[kind]
-		timer := newTimer(t, hashedwheel.WithTick(50*time.Microsecond), hashedwheel.WithWheelSize(4), hashedwheel.WithMaxConcurrency(limit),
-			hashedwheel.WithExecutor(executor), hashedwheel.WithPanicHandler(func(*hashedwheel.Timeout, any, []byte) {}), hashedwheel.WithLogger(slog.New(slog.DiscardHandler)))
-
-		var over atomic.Bool
-		var running, most, armed, canceled atomic.Int64
-		var all [3][400]wildTask
-		var users sync.WaitGroup
-		for u := range all {
-			r := rand.New(rand.NewPCG(seeds.Uint64(), 0))
-			users.Go(func() {
-				var handles []*hashedwheel.Timeout
-				for i := range all[u] {
-					how := r.IntN(40)
-					all[u][i].run = func() {
-						assert.False(t, over.Load(), "a task was started after Shutdown")
-						n := running.Add(1)
-						defer running.Add(-1)
-						for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-						}
-						switch how {
-						case 0:
-							time.Sleep(100 * time.Microsecond)
-						case 1:
-							panic("task")
-						case 2:
-							if kind != 2 { // because Goexit would end the workers of that executor
-								runtime.Goexit()
-							}
-						}
-					}
-					to, err := timer.NewTimeout(&all[u][i], time.Duration(r.IntN(300))*time.Microsecond)
-					if err != nil {
-						assert.ErrorIs(t, err, hashedwheel.ErrStopped)
-						return
-					}
-					armed.Add(1)
-					handles = append(handles, to)
-					if j := r.IntN(len(handles)); r.IntN(3) == 0 && handles[j].Cancel() {
-						canceled.Add(1)
-					}
-					if r.IntN(3) == 0 {
-						active, err := handles[r.IntN(len(handles))].Reset(time.Duration(r.IntN(300)) * time.Microsecond)
-						if err == nil && !active {
-							armed.Add(1)
-						}
-					}
-					if r.IntN(50) == 0 {
-						runtime.Gosched()
-					}
-				}
-			})
-		}
-		time.Sleep(time.Duration(seeds.IntN(1500)) * time.Microsecond)
-		if seeds.IntN(2) == 0 {
-			users.Wait()
-			for timer.Pending() > 0 { // if this never ends, the test times out
-				time.Sleep(50 * time.Microsecond)
-			}
-		}
-		left, err := timer.Shutdown(t.Context())
-		require.NoError(t, err)
-		over.Store(true)
-		users.Wait()
-		close(done) // not work, because Shutdown does not wait for a submit in progress
-		workers.Wait()
-
-		var ran, told int64
-		for u := range all {
-			for i := range all[u] {
-				ran += all[u][i].ran.Load()
-				told += all[u][i].told.Load()
-			}
-		}
-		st := timer.Stats()
-		require.EqualValues(t, armed.Load(), st.Accepted)
-		require.EqualValues(t, ran, st.Expired)
-		canceled.Add(-claimed(t, left...))
-		require.EqualValues(t, canceled.Load(), st.Canceled)
-		require.EqualValues(t, len(left), st.Returned)
-		require.EqualValues(t, canceled.Load()+int64(len(left)), told, "limit %d, executor %d", limit, kind)
-		require.Zero(t, st.Pending)
-		require.Zero(t, st.Running)
-		if limit > 0 {
-			require.LessOrEqual(t, most.Load(), int64(limit), "executor %d", kind)
-		}
-		total.Expired += st.Expired
-		total.Canceled += st.Canceled
-		total.Returned += st.Returned
-	}
-	t.Logf("%d expired, %d canceled, %d returned", total.Expired, total.Canceled, total.Returned)
-	require.True(t, seen())
-}
-
-// A wildTask calls its function run.
-type wildTask struct {
-	run       func()
-	ran, told atomic.Int64
-}
-
-func (w *wildTask) Run(*hashedwheel.Timeout) { w.ran.Add(1); w.run() }
-
-func (w *wildTask) Canceled(*hashedwheel.Timeout) { w.told.Add(1) }
-
 // Two or three operations on a timeout happen at the same time, in every combination, on real time and in many
 // rounds. The outcome must be one that some order of the operations, one after another, would give. So each arming
 // has at most one end. One of the operations, push, arms another timeout. TestExplore searches the orders of their
@@ -1102,94 +616,6 @@ func runOutcome(t *testing.T, kinds []string, spin int) (o outcome) {
 	}
 	require.Zero(t, timer.Pending())
 	return o
-}
-
-// The test combines all operations on repeating timeouts, on real time. Runs never overlap, each timeout ends once, and
-// the counts add up.
-func TestRepeatingRace(t *testing.T) {
-	for name, opts := range waysToRun() {
-		t.Run(name, func(t *testing.T) {
-			rnd := testkit.Rand(t)
-			seeds := [4]int64{rnd.Int64(), rnd.Int64(), rnd.Int64(), rnd.Int64()}
-			var total uint64
-			for deadline := time.Now().Add(testkit.StressTime(t) / 2); testkit.GoesOn(deadline, total > 0); {
-				timer := newTimer(t, append(opts, hashedwheel.WithTick(20*time.Microsecond))...)
-				type one struct {
-					to   *hashedwheel.Timeout
-					busy atomic.Bool
-				}
-				all := make([]one, 20)
-				for i := range all {
-					task := hashedwheel.TaskFunc(func(to *hashedwheel.Timeout) {
-						if !all[i].busy.CompareAndSwap(false, true) {
-							t.Error("two runs overlap")
-						}
-						switch i % 5 {
-						case 0:
-							runtime.Gosched()
-						case 1:
-							to.Cancel()
-						case 2:
-							to.Reset(10 * time.Microsecond)
-						case 3:
-							to.Cancel()
-							to.Reset(0)
-						}
-						all[i].busy.Store(false)
-					})
-					var err error
-					if i%2 == 0 {
-						all[i].to, err = timer.ScheduleAtFixedRate(task, 0, time.Duration(5+i*3)*time.Microsecond)
-					} else {
-						all[i].to, err = timer.ScheduleWithFixedDelay(task, 0, time.Duration(1+i)*time.Microsecond)
-					}
-					require.NoError(t, err)
-				}
-				var wg sync.WaitGroup
-				var cancels atomic.Int64
-				for _, seed := range seeds {
-					wg.Go(func() {
-						for n := range int64(200) {
-							one := &all[(seed+n*7)&0xffff%int64(len(all))]
-							if n%3 == 0 {
-								if one.to.Cancel() {
-									cancels.Add(1)
-								}
-							} else if _, err := one.to.Reset(time.Duration(n%50) * time.Microsecond); err != nil {
-								return
-							}
-							runtime.Gosched()
-						}
-					})
-				}
-				if seeds[0]%2 == 0 {
-					wg.Wait()
-				}
-				seeds[0]++
-				left, err := timer.Shutdown(t.Context())
-				require.NoError(t, err)
-				wg.Wait()
-				seen := map[*hashedwheel.Timeout]bool{}
-				for _, to := range left {
-					require.False(t, seen[to], "returned twice")
-					seen[to] = true
-					cancels.Add(-claimed(t, to))
-				}
-				for i := range all {
-					require.False(t, all[i].busy.Load())
-					require.True(t, all[i].to.IsCanceled(), "%v", all[i].to)
-				}
-				st := timer.Stats()
-				require.Zero(t, st.Pending)
-				require.EqualValues(t, len(left), st.Returned)
-				require.GreaterOrEqual(t, int64(st.Canceled), cancels.Load()) // the tasks cancel too, which cancels does not count
-				checkStats(t, timer)
-				total += st.Expired
-			}
-			t.Logf("%d runs", total)
-			require.NotZero(t, total)
-		})
-	}
 }
 
 // After Cancel and WaitRunning the task is not running and will not run, whichever wins: Cancel or

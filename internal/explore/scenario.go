@@ -49,8 +49,22 @@ func (s Size) String() string {
 	return text
 }
 
+// Scenarios are those of a package, by name.
+type Scenarios map[string]func(t *testing.T)
+
+// Add adds scenarios, for the initialization of a variable.
+func (all Scenarios) Add(more Scenarios) (added int) {
+	for name, search := range more {
+		if all[name] != nil {
+			panic("two scenarios are called " + name)
+		}
+		all[name] = search
+	}
+	return len(more)
+}
+
 // share is how long a daily search of a scenario may take.
-const share = 150 * time.Millisecond
+const share = 100 * time.Millisecond
 
 // Scenario is [Search] for a scenario of package rewrite. It searches with the size daily, or in a full search with
 // the size fully. Pass is how much time passes at once. Scenario fails the test if an execution fails. It logs what

@@ -1,16 +1,23 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/scanner"
 	"go/token"
+	"os"
+	"path"
 	"slices"
+	"strings"
 )
 
 // place names the code that the mutation changes.
 func (m mutation) place() string { return m.in + " in " + m.file }
+
+// errGone is in the chain of an error that says that the code of a mutation is no longer there.
+var errGone = errors.New("write into the entry what is there now and what makes the same fault of it; if there is no such fault any more, delete the entry")
 
 // apply returns the source of the mutation's file with the fault. The error says what to do with the entry in list.go.
 func (m mutation) apply(source string) (string, error) {
@@ -28,8 +35,7 @@ func (m mutation) apply(source string) (string, error) {
 	}
 	switch {
 	case n == 0:
-		return "", fmt.Errorf("%s no longer has the code\n\t%s\nWrite into the entry what it has now and what makes the same fault "+
-			"of it. If there is no such fault any more, delete the entry", m.place(), m.old)
+		return "", fmt.Errorf("%s no longer has the code %s: %w", m.place(), m.old, errGone)
 	case n > 1:
 		return "", fmt.Errorf("%s has this code %d times:\n\t%s\nAdd what stands before or after it to both texts of the entry",
 			m.place(), n, m.old)
@@ -37,13 +43,44 @@ func (m mutation) apply(source string) (string, error) {
 	return source[:from+all[at].from] + m.new + source[from+all[at+len(old)-1].to:], nil
 }
 
+// stale says what of the mutation is gone: its code, or one of its tests. It returns nil if both are there.
+func (m mutation) stale(files tree, known tests) error {
+	source, ok := files[m.file]
+	if !ok {
+		return fmt.Errorf("there is no file %s: %w", m.file, errGone)
+	}
+	if _, err := m.apply(source); errors.Is(err, errGone) {
+		return err
+	}
+	for _, name := range strings.Fields(m.tests) {
+		if dirs, _ := known.find(name, path.Dir(m.file)); len(dirs) == 0 {
+			return fmt.Errorf("there is no test %s: name one that notices the fault", name)
+		}
+	}
+	return nil
+}
+
+// releasing reports whether a version is about to be released, with HASHEDWHEEL_RELEASE=1. Then no mutation may be stale.
+func releasing() bool { return os.Getenv("HASHEDWHEEL_RELEASE") != "" }
+
+// parsed is what declaration has parsed last, because the entries of a file mostly follow each other.
+var parsed struct {
+	source string
+	fset   *token.FileSet
+	file   *ast.File
+	err    error
+}
+
 // declaration returns where the top-level declaration of a name begins and ends. The name of a method has its type before it,
 // as in Timer.Stop.
 func declaration(file, source, name string) (from, to int, err error) {
-	fset := token.NewFileSet()
-	f, err := parser.ParseFile(fset, file, source, parser.SkipObjectResolution)
-	if err != nil {
-		return 0, 0, err
+	if parsed.fset == nil || parsed.source != source {
+		parsed.source, parsed.fset = source, token.NewFileSet()
+		parsed.file, parsed.err = parser.ParseFile(parsed.fset, file, source, parser.SkipObjectResolution)
+	}
+	fset, f := parsed.fset, parsed.file
+	if parsed.err != nil {
+		return 0, 0, parsed.err
 	}
 	var found []ast.Node
 	for _, d := range f.Decls {
@@ -67,9 +104,12 @@ func declaration(file, source, name string) (from, to int, err error) {
 			}
 		}
 	}
-	if len(found) != 1 {
-		return 0, 0, fmt.Errorf("%s declares %s %d times, not once. If it has moved or has another name, write that into the entry",
-			file, name, len(found))
+	switch len(found) {
+	case 0:
+		return 0, 0, fmt.Errorf("%s no longer declares %s: %w", file, name, errGone)
+	case 1:
+	default:
+		return 0, 0, fmt.Errorf("%s declares %s %d times", file, name, len(found))
 	}
 	return fset.Position(found[0].Pos()).Offset, fset.Position(found[0].End()).Offset, nil
 }

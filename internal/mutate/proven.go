@@ -22,7 +22,11 @@ func (files tree) proven() string {
 		b.WriteString("Faults that the tests notice:\n\n")
 		for _, m := range mutations {
 			if m.promise == number {
-				b.WriteString(wrap(fmt.Sprintf("- %s (%s)", m.change, m.place()), "  ") + "\n")
+				place := m.place()
+				if m.stale(files, known) != nil {
+					place += ", stale"
+				}
+				b.WriteString(wrap(fmt.Sprintf("- %s (%s)", m.change, place), "  ") + "\n")
 				for dir, names := range m.named(known) {
 					checked.add(dir, names...)
 				}

@@ -46,26 +46,29 @@ func (files tree) write(dir string) error {
 // explored has the test that runs the scenarios of a package, if that is not TestExplore.
 var explored = map[string]string{"internal/crossing": "TestFrozen"}
 
-var declared = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w*)\(`)
+var (
+	declared = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w*)\(`)
+	scenario = regexp.MustCompile(`(?m)^\t"(\w+)": +(?:search|func)\(`) // in a file steps_*_test.go
+)
 
 // tests are the names of tests, fuzz targets and scenarios by package. A package has the path of its directory, "." for the root.
-// A scenario of the explorer has the name of a subtest, as in TestExplore/TestStepsStop.
+// A scenario of the explorer has the name of a subtest, as in TestExplore/StopStop.
 type tests map[string][]string
 
 // tests returns the names of the tests that match, of all packages that go test ./... finds.
 func (files tree) tests(match string) tests {
-	all, pattern := make(tests), regexp.MustCompile(match)
+	all, matching := make(tests), regexp.MustCompile(match)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		dir, parent := path.Dir(name), ""
-		if pkg, scenarios := strings.CutSuffix(dir, "testdata/steps"); scenarios {
-			dir = path.Clean(pkg)
-			parent = cmp.Or(explored[dir], "TestExplore") + "/"
-		}
+		dir := path.Dir(name)
 		if !strings.HasSuffix(name, "_test.go") || strings.Contains("/"+dir+"/", "/testdata/") {
 			continue
 		}
-		for _, found := range declared.FindAllStringSubmatch(files[name], -1) {
-			if test := parent + found[1]; test != "TestMain" && pattern.MatchString(test) {
+		pattern, parent := declared, ""
+		if strings.HasPrefix(path.Base(name), "steps_") {
+			pattern, parent = scenario, cmp.Or(explored[dir], "TestExplore")+"/"
+		}
+		for _, found := range pattern.FindAllStringSubmatch(files[name], -1) {
+			if test := parent + found[1]; test != "TestMain" && matching.MatchString(test) {
 				all.add(dir, test)
 			}
 		}

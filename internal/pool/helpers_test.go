@@ -15,7 +15,6 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 var (
 	newRand    = testkit.Rand
 	newShare   = testkit.NewShare
-	full       = testkit.Full
 	stressTime = testkit.StressTime
 	goesOn     = testkit.GoesOn
 	pass       = testkit.Pass

@@ -50,11 +50,12 @@ func CPUTime(t testing.TB) time.Duration {
 	return cpu
 }
 
-// Virtual runs a test on virtual time, in a bubble of its own for each number of levels: 1 to 4, or 1 and 3 with
-// -short.
+// Virtual runs a test on virtual time, in a bubble of its own for each number of levels: 1 to 4. With -short only one,
+// 1 or 3, which depends on the length of its name.
 func Virtual(t *testing.T, f func(t *testing.T, levels int)) {
 	t.Helper()
-	for levels := 1; levels <= 4; levels += Sized(2, 1, 1) {
+	first := Sized(1+len(t.Name())%2*2, 1, 1)
+	for levels := first; levels <= Sized(first, 4, 4); levels++ {
 		t.Run(fmt.Sprint("levels=", levels), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { f(t, levels) })
 		})

@@ -1,9 +1,10 @@
 // Package rewrite runs scenarios in the explorer. It is a tool for the tests of this module only.
 //
-// A scenario is a test that calls explore.Scenario. Its name begins with TestSteps, and its file is in the directory
-// testdata/steps of a package. The scenarios use a copy of that package, and of the packages of the module that it
-// imports. In the copy, the gates of the explorer replace sync, sync/atomic, runtime and the functions of package time
-// that read the clock or wait, and stand before operations on channels. Some sizes are smaller in the copy.
+// A scenario is a function that calls explore.Scenario. Those of a package are in its variable scenarios, and in its files
+// steps_*_test.go, which use nothing of the other tests. So they compile with the package, and run in a copy of it, and of the
+// packages of the module that it imports. In the copy, the gates of the explorer replace sync, sync/atomic, runtime and the
+// functions of package time that read the clock or wait, and stand before operations on channels. Some sizes are smaller in the
+// copy.
 package rewrite
 
 import (
@@ -16,30 +17,48 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/explore"
 )
 
 // Explore runs the scenarios of the package in a directory, each as a test of its own. The log of each says how far
 // it has searched, and whether orders were left out.
-func Explore(t *testing.T, dir string) {
+//
+// HASHEDWHEEL_FULL=1 searches twice as many orders, and HASHEDWHEEL_EXPLORE=full searches for hours. With
+// HASHEDWHEEL_EXPLORE_TIME=1m each scenario ends after a minute. -run=TestExplore/EndsOne runs a single scenario.
+func Explore(t *testing.T, dir string, scenarios explore.Scenarios) {
 	t.Helper()
+	if runtime.GOARCH == "wasm" {
+		t.Skip("needs processes: here no program can be started")
+	}
+	if testing.Short() && os.Getenv("HASHEDWHEEL_FULL") == "" {
+		t.Skip("builds a program: runs without -short, or with HASHEDWHEEL_FULL=1")
+	}
+	t.Parallel() // other processes do the work
 	// The go command notes which variables a test reads, and runs the test again when one has changed.
-	limit := "1m" // for a scenario, which otherwise ends by itself after 150 ms; one that hangs says where
+	limit := "1m" // for a scenario, which otherwise ends by itself after 100 ms; one that hangs says where
 	for _, name := range []string{"HASHEDWHEEL_EXPLORE", "HASHEDWHEEL_FULL", "HASHEDWHEEL_EXPLORE_TIME", "HASHEDWHEEL_SEED"} {
 		if os.Getenv(name) != "" {
 			limit = "0" // it may take as long as it needs
 		}
 	}
 	binary := build(t, dir, "steps", ".")
-	for _, name := range strings.Fields(run(t, dir, binary, "-test.list=^TestSteps")) {
+	for _, name := range slices.Sorted(maps.Keys(scenarios)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			t.Log(run(t, dir, binary, "-test.run=^"+name+"$", "-test.v", "-test.cpu=1", "-test.timeout="+limit))
+			out := run(t, dir, binary, "-test.run=^TestScenario$/^"+name+"$", "-test.v", "-test.cpu=1", "-test.timeout="+limit)
+			if t.Log(out); !strings.Contains(out, "=== RUN   TestScenario/"+name+"\n") {
+				t.Error("the package has no such scenario")
+			}
 		})
 	}
 }
@@ -51,7 +70,19 @@ func Lines(t *testing.T, dir, other string) string {
 	return run(t, dir, build(t, dir, "lines", other, "."))
 }
 
-// build builds a copy of packages with the tests in testdata/kind of the last one, the package in dir.
+// scenarioTest is a test of the copy, which runs the scenario that -test.run names.
+const scenarioTest = `package %s
+
+import "testing"
+
+func TestScenario(t *testing.T) {
+	for name, search := range scenarios {
+		t.Run(name, search)
+	}
+}
+`
+
+// build builds a copy of packages with the scenarios of the last one, the package in dir, or with its tests in testdata/lines.
 func build(t *testing.T, dir, kind string, packages ...string) (binary string) {
 	t.Helper()
 	files, err := overlay(dir, t.TempDir(), kind, packages...)
@@ -91,15 +122,15 @@ func run(t *testing.T, dir, name string, args ...string) (out string) {
 
 // A listed is a package as go list describes it.
 type listed struct {
-	ImportPath, Dir, Export string
-	GoFiles                 []string
+	ImportPath, Dir, Name, Export string
+	GoFiles                       []string
 }
 
 // overlay returns the files that an overlay of the go command replaces, each with the file that it is replaced by. The
 // packages, of which the last is that in dir, and those of the module that they import are rewritten, into files in the directory
-// to. The tests in testdata/kind replace those of the last package.
+// to. Of the tests of the last package only its scenarios are left, or the tests in testdata/lines replace them.
 func overlay(dir, to, kind string, packages ...string) (files map[string]string, err error) {
-	cmd := exec.Command("go", append([]string{"list", "-deps", "-export", "-json=ImportPath,Dir,Export,GoFiles"}, packages...)...)
+	cmd := exec.Command("go", append([]string{"list", "-deps", "-export", "-json=ImportPath,Dir,Name,Export,GoFiles"}, packages...)...)
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if err != nil {
@@ -145,18 +176,33 @@ func overlay(dir, to, kind string, packages ...string) (files map[string]string,
 		}
 	}
 	own, _ := filepath.Glob(filepath.Join(p.Dir, "*_test.go"))
+	var tests []string
 	for _, file := range own {
-		files[file] = "" // removes it
+		if kind == "steps" && strings.HasPrefix(filepath.Base(file), "steps_") {
+			tests = append(tests, file)
+		} else {
+			files[file] = "" // removes it
+		}
 	}
-	steps, _ := filepath.Glob(filepath.Join(p.Dir, "testdata", kind, "*_test.go"))
-	if len(steps) == 0 {
+	if kind == "steps" {
+		name := filepath.Join(to, "scenario_test.go")
+		if err := os.WriteFile(name, fmt.Appendf(nil, scenarioTest, p.Name), 0o600); err != nil {
+			return nil, err
+		}
+		files[filepath.Join(p.Dir, "scenario_test.go")] = name
+	} else {
+		tests, _ = filepath.Glob(filepath.Join(p.Dir, "testdata", kind, "*_test.go"))
+		for _, file := range tests {
+			files[filepath.Join(p.Dir, kind+"_"+filepath.Base(file))] = file
+		}
+	}
+	if len(tests) == 0 {
 		return nil, fmt.Errorf("no scenarios of %s", p.ImportPath)
 	}
-	for _, file := range steps {
+	for _, file := range tests {
 		if _, err := os.ReadFile(file); err != nil { // so that the go command knows that the test depends on it
 			return nil, err
 		}
-		files[filepath.Join(p.Dir, kind+"_"+filepath.Base(file))] = file
 	}
 	return files, nil
 }

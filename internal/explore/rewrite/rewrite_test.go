@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hashedwheel/hashedwheel/internal/explore"
 )
 
 func TestRewrite(t *testing.T) {
@@ -41,10 +43,7 @@ var _ time.Duration
 }
 
 func TestExplore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a program: runs without -short")
-	}
-	Explore(t, "testdata/toy")
+	Explore(t, "testdata/toy", explore.Scenarios{"Toggle": nil, "Add": nil})
 }
 
 // Without scenarios there is an error, and not a search of nothing.

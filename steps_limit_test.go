@@ -1,20 +1,12 @@
 package hashedwheel
 
 import (
-	"testing"
-
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/explore"
 )
 
 // Two racers take and free slots. The number of slots in use never exceeds the limit, and no slot is lost.
-
-func TestStepsSlotsOne(t *testing.T) {
-	search(t, plain, plain, func(s *scene) { s.raceForSlots(1, 1) })
-}
-
-func TestStepsSlotsTwo(t *testing.T) {
-	search(t, plain.Bounded(4).Quickly(3), plain, func(s *scene) { s.raceForSlots(2, 2) })
-}
 
 // raceForSlots lets each of two racers take the given number of slots, and free them, twice.
 func (s *scene) raceForSlots(limit, each int) {
@@ -45,9 +37,11 @@ func (s *scene) raceForSlots(limit, each int) {
 	require.Zero(s, timer.limit.inUse.Load())
 }
 
-// A racer frees the only slot and takes it again, twice. It is refused only if the other racer has got the slot.
-func TestStepsSlotFreed(t *testing.T) {
-	search(t, plain, plain, func(s *scene) {
+var _ = scenarios.Add(explore.Scenarios{
+	"SlotsOne": search(plain, plain, func(s *scene) { s.raceForSlots(1, 1) }),
+	"SlotsTwo": search(plain.Bounded(4).Quickly(3), plain, func(s *scene) { s.raceForSlots(2, 2) }),
+	// A racer frees the only slot and takes it again, twice. It is refused only if the other racer has got the slot.
+	"SlotFreed": search(plain, plain, func(s *scene) {
 		timer := s.timer
 		s.limited(1)
 		require.True(s, timer.limit.acquire())
@@ -61,12 +55,9 @@ func TestStepsSlotFreed(t *testing.T) {
 		s.Go(func() { taken = timer.limit.acquire() })
 		s.race(0)
 		require.Equal(s, taken, refused)
-	})
-}
-
-// After Stop, no order of two calls makes one of them find the limit exhausted.
-func TestStepsSlotsAfterStop(t *testing.T) {
-	search(t, plain, plain, func(s *scene) {
+	}),
+	// After Stop, no order of two calls makes one of them find the limit exhausted.
+	"SlotsAfterStop": search(plain, plain, func(s *scene) {
 		s.limited(1)
 		s.timer.Stop()
 		for range 2 {
@@ -77,17 +68,14 @@ func TestStepsSlotsAfterStop(t *testing.T) {
 		st := s.timer.Stats()
 		require.Zero(s, st.RejectedFull)
 		require.EqualValues(s, 2, st.RejectedStopped)
-	})
-}
-
-// A Reset that has taken the only slot keeps it until the timeout is pending, even if the worker changes the word meanwhile. So
-// if another goroutine is refused before the Reset, the Reset is not refused too.
-func TestStepsSlotOfReset(t *testing.T) {
-	search(t, timed, timed, func(s *scene) {
+	}),
+	// A Reset that has taken the only slot keeps it until the timeout is pending, even if the worker changes the word meanwhile. So
+	// if another goroutine is refused before the Reset, the Reset is not refused too.
+	"SlotOfReset": search(timed, timed, func(s *scene) {
 		a := s.ownKnown()
 		s.limited(1)
 		refused := make([]bool, 2)
-		s.Go(func() { a.reset(hour) })
+		a.resets(hour)
 		s.Go(func() {
 			for i := range refused {
 				b := &act{s: s}
@@ -101,5 +89,5 @@ func TestStepsSlotOfReset(t *testing.T) {
 		})
 		s.race(0)
 		require.False(s, refused[0] && a.armed == 1, "the Reset had a slot, and lost it")
-	})
-}
+	}),
+})

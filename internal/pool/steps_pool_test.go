@@ -10,18 +10,20 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/explore"
 )
 
-// Every test in this folder searches the orders of the steps of a few goroutines that use a pool, while its runners
-// do their part. See TestExplore.
+// Each scenario searches the orders of the steps of a few goroutines that use a pool, while its runners do their part.
+// TestExplore runs them, in a copy of the package that has no other tests.
 
 const tick = time.Millisecond
 
+var scenarios = make(explore.Scenarios)
+
 // The states of an item.
 const (
-	waiting = iota
-	claimed
-	over
-	canceled
-	handedBack
+	itemWaits = iota
+	itemClaimed
+	itemOver
+	itemCanceled
+	itemReturned
 )
 
 // An item counts its runs. Its fields need no lock, because one goroutine runs at a time.
@@ -49,26 +51,28 @@ type scene struct {
 	counted int // tasks of which it was counted how late they were
 }
 
-// search searches the orders of a scenario. At the end of each, nothing is left to do.
-func search(t *testing.T, scenario func(s *scene)) {
-	t.Helper()
-	size := explore.Size{Passes: 1, Aftermath: true}
-	explore.Scenario(t, tick, size, size, func(r *explore.Run) {
-		s := &scene{Run: r}
-		s.pool.Init(host{s}, tick, new(Memory[*item]))
-		s.feeder = NewFeeder(&s.pool)
-		scenario(s)
-		p := &s.pool
-		require.Zero(s, s.late)
-		require.Zero(s, s.twice)
-		require.Equal(s, len(s.order), s.counted)
-		require.Empty(s, p.runners)
-		require.Zero(s, p.starting)
-		require.False(s, p.watching)
-		for i := range s.items {
-			require.NotContains(s, []uint32{waiting, claimed}, s.items[i].state.Load(), "item %d", i)
-		}
-	})
+// search returns a scenario, which searches the orders of a scene. At the end of each, nothing is left to do.
+func search(play func(s *scene)) func(t *testing.T) {
+	return func(t *testing.T) {
+		t.Helper()
+		size := explore.Size{Passes: 1, Aftermath: true}
+		explore.Scenario(t, tick, size, size, func(r *explore.Run) {
+			s := &scene{Run: r}
+			s.pool.Init(host{s}, tick, new(Memory[*item]))
+			s.feeder = NewFeeder(&s.pool)
+			play(s)
+			p := &s.pool
+			require.Zero(s, s.late)
+			require.Zero(s, s.twice)
+			require.Equal(s, len(s.order), s.counted)
+			require.Empty(s, p.runners)
+			require.Zero(s, p.starting.Load())
+			require.False(s, p.watching)
+			for i := range s.items {
+				require.NotContains(s, []uint32{itemWaits, itemClaimed}, s.items[i].state.Load(), "item %d", i)
+			}
+		})
+	}
 }
 
 // race runs the racers. When they have returned, nothing waits any more, before time passes.
@@ -92,7 +96,7 @@ func (s *scene) feed(items []item) {
 func (s *scene) close() {
 	for _, w := range s.pool.Close() {
 		w.last = true
-		w.state.CompareAndSwap(waiting, handedBack)
+		w.state.CompareAndSwap(itemWaits, itemReturned)
 	}
 	s.closed.Store(1)
 }
@@ -108,7 +112,7 @@ func (s *scene) await(w *item) {
 // forget leaves out the items that a scenario does not use.
 func (s *scene) forget(items []item) {
 	for i := range items {
-		items[i].state.Store(handedBack)
+		items[i].state.Store(itemReturned)
 	}
 }
 
@@ -118,8 +122,8 @@ type host struct{ *scene }
 func (s host) Work(rn *Runner[*item]) {
 	for w := rn.Next(); w != nil; w = rn.Next() {
 		closed := s.closed.Load() != 0
-		if !w.state.CompareAndSwap(waiting, claimed) {
-			if state := w.state.Load(); state == claimed || state == over {
+		if !w.state.CompareAndSwap(itemWaits, itemClaimed) {
+			if state := w.state.Load(); state == itemClaimed || state == itemOver {
 				s.twice++
 			}
 			continue
@@ -143,31 +147,32 @@ func (s host) run(w *item) {
 		w.f()
 	}
 	if !w.tell {
-		w.state.Store(over)
+		w.state.Store(itemOver)
 	}
 }
 
 func (s host) Ran(w *item) bool {
 	if w.again == 0 || w.last {
-		w.state.Store(over)
+		w.state.Store(itemOver)
 		w.rans++
 		return false
 	}
 	w.again--
-	w.state.Store(waiting)
+	w.state.Store(itemWaits)
 	w.rans++
-	if w.last && w.state.CompareAndSwap(waiting, over) { // Close came before the Store
+	if w.last && w.state.CompareAndSwap(itemWaits, itemOver) { // Close came before the Store
 		return false
 	}
 	return true
 }
 
-func (s host) Requeue(w *item)             { s.pool.Add(w) }
+func (s host) Requeue(w *item) { s.pool.Add(w) }
+
 func (s host) Panicked(*item, any, []byte) {}
 
-// Three goroutines add an item each, and there may be several runners. Each item runs once.
-func TestStepsAdds(t *testing.T) {
-	search(t, func(s *scene) {
+var _ = scenarios.Add(explore.Scenarios{
+	// Three goroutines add an item each, and there may be several runners. Each item runs once.
+	"Adds": search(func(s *scene) {
 		for i := range s.items {
 			s.Go(func() { s.pool.Add(&s.items[i]) })
 		}
@@ -175,28 +180,22 @@ func TestStepsAdds(t *testing.T) {
 		for i := range s.items {
 			require.Equal(s, 1, s.items[i].runs)
 		}
-	})
-}
-
-// An item is added when the last runner is about to end. It is not left without a runner.
-func TestStepsAddAtTheEnd(t *testing.T) {
-	search(t, func(s *scene) {
+	}),
+	// An item is added when the last runner is about to end. It is not left without a runner.
+	"AddAtTheEnd": search(func(s *scene) {
 		s.forget(s.items[2:])
 		s.Go(func() { s.pool.Add(&s.items[0]) })
 		s.Go(func() { s.pool.Add(&s.items[1]) })
 		s.race()
 		require.Equal(s, 2, s.items[0].runs+s.items[1].runs)
-	})
-}
-
-// An item is removed while a runner claims it. It runs, or is removed.
-func TestStepsRemove(t *testing.T) {
-	search(t, func(s *scene) {
+	}),
+	// An item is removed while a runner claims it. It runs, or is removed.
+	"Remove": search(func(s *scene) {
 		s.pool.Limit = 1
 		removed := 0
 		s.Go(func() { s.feed(s.items[:]) })
 		s.Go(func() {
-			if w := &s.items[1]; w.state.CompareAndSwap(waiting, canceled) {
+			if w := &s.items[1]; w.state.CompareAndSwap(itemWaits, itemCanceled) {
 				removed++
 				s.pool.Remove(w, 1)
 			}
@@ -204,72 +203,62 @@ func TestStepsRemove(t *testing.T) {
 		s.race()
 		require.Equal(s, 1, s.items[1].runs+removed)
 		require.Len(s, s.order, 3-removed)
-	})
-}
-
-// The pool is closed while a runner claims items, and while items are added. Each runs or is returned. What is added too late
-// stays on the list.
-func TestStepsClose(t *testing.T) {
-	search(t, func(s *scene) {
+	}),
+	// The pool is closed while a runner claims items, and while items are added. Each runs or is returned. What is added too late
+	// stays on the list.
+	"Close": search(func(s *scene) {
 		s.Go(func() { s.feed(s.items[:]) })
 		s.Go(s.close)
 		s.race()
 		require.True(s, s.pool.list.n == 0 || len(s.order) == 0)
 		for _, w := range s.pool.list.popAll() {
-			require.True(s, w.state.CompareAndSwap(waiting, handedBack))
+			require.True(s, w.state.CompareAndSwap(itemWaits, itemReturned))
 		}
-	})
-}
-
-// The pool is closed while a task is due again at once. It runs again, or is returned.
-func TestStepsCloseAndAgain(t *testing.T) {
-	search(t, func(s *scene) {
+	}),
+	// The pool is closed while a task is due again at once. It runs again, or is returned.
+	"CloseAndAgain": search(func(s *scene) {
 		s.forget(s.items[1:])
 		w := &s.items[0]
 		w.tell, w.again = true, 1
 		s.Go(func() { s.pool.Add(w) })
 		s.Go(func() {
-			if w.state.Load() != waiting || w.runs > 0 {
+			if w.state.Load() != itemWaits || w.runs > 0 {
 				s.close()
 			}
 		})
 		s.race()
 		require.True(s, w.runs > 0)
-	})
-}
-
-// Runs finds a run that was claimed before. When the channel is closed, the run is over. Another item may wait. Each runs once.
-func TestStepsRuns(t *testing.T) {
-	for n := 1; n <= 2; n++ {
-		search(t, func(s *scene) {
-			s.pool.Limit = 1
-			s.forget(s.items[n:])
-			w := &s.items[0]
-			s.Go(func() { s.feed(s.items[:n]) })
-			s.Go(func() {
-				if w.state.Load() != claimed {
-					return
-				}
-				s.await(w)
-				require.EqualValues(s, over, w.state.Load())
-			})
-			s.race()
-			require.Len(s, s.order, n)
-			require.Equal(s, 1, w.runs)
-		})
-	}
-}
-
-// A run is over when Ran has returned. Then the channel is closed, also if the item runs again at once.
-func TestStepsRunsAgain(t *testing.T) {
-	search(t, func(s *scene) {
+	}),
+	// Runs finds a run that was claimed before. When the channel is closed, the run is over. Another item may wait. Each runs once.
+	"Runs": func(t *testing.T) {
+		for n := 1; n <= 2; n++ {
+			search(func(s *scene) {
+				s.pool.Limit = 1
+				s.forget(s.items[n:])
+				w := &s.items[0]
+				s.Go(func() { s.feed(s.items[:n]) })
+				s.Go(func() {
+					if w.state.Load() != itemClaimed {
+						return
+					}
+					s.await(w)
+					require.EqualValues(s, itemOver, w.state.Load())
+				})
+				s.race()
+				require.Len(s, s.order, n)
+				require.Equal(s, 1, w.runs)
+			})(t)
+		}
+	},
+	// A run is over when Ran has returned. Then the channel is closed, also if the item runs again at once.
+	"RunsAgain": search(func(s *scene) {
 		s.forget(s.items[1:])
 		w := &s.items[0]
 		w.tell, w.again = true, 1
 		n, rans := 0, 0
 		s.Go(func() { s.pool.Add(w) })
 		s.Go(func() {
-			if w.state.Load() != claimed {
+			if w.state.Load() != itemClaimed {
 				return
 			}
 			n = w.rans + 1
@@ -279,12 +268,9 @@ func TestStepsRunsAgain(t *testing.T) {
 		s.race()
 		require.GreaterOrEqual(s, rans, n, "the run was not over")
 		require.Equal(s, 2, w.runs)
-	})
-}
-
-// With an executor and a limit of one, the turns are neither lost nor doubled.
-func TestStepsTurns(t *testing.T) {
-	search(t, func(s *scene) {
+	}),
+	// With an executor and a limit of one, the turns are neither lost nor doubled.
+	"Turns": search(func(s *scene) {
 		s.forget(s.items[2:])
 		s.pool.Limit = 1
 		var calls Calls
@@ -296,6 +282,6 @@ func TestStepsTurns(t *testing.T) {
 		s.race()
 		require.Len(s, s.order, 2)
 		require.Zero(s, x.waiting)
-		require.Zero(s, s.pool.starting)
-	})
-}
+		require.Zero(s, s.pool.starting.Load())
+	}),
+})

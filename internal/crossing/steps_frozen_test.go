@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -110,8 +109,7 @@ func (s *scene) pass(d time.Duration) {
 			a.pending, a.want = false, append(a.want, a.due)
 		}
 	}
-	time.Sleep(d)
-	synctest.Wait()
+	testkit.Pass(d)
 	for i, a := range s.others {
 		require.Len(s, a.ran, len(a.want), "other %d ran at %v, want %v", i, a.ran, a.want)
 		for k, at := range a.ran {
@@ -320,19 +318,15 @@ func freeze(t *testing.T, stops, most int, meanwhile func(s *scene)) {
 	}
 }
 
-func TestStepsFrozen(t *testing.T) {
-	freeze(t, 1, 0, (*scene).use)
-}
-
-func TestStepsFrozenStop(t *testing.T) {
-	freeze(t, 1, 0, (*scene).stop)
-}
-
-// The goroutine freezes twice, and comes upon what the others have done the first time.
-func TestStepsFrozenTwice(t *testing.T) {
-	freeze(t, 2, testkit.Sized(30, 30, 0), func(s *scene) {
-		s.use()
-		s.Next()
-		s.use()
-	})
+var scenarios = explore.Scenarios{
+	"Frozen":     func(t *testing.T) { freeze(t, 1, 0, (*scene).use) },
+	"FrozenStop": func(t *testing.T) { freeze(t, 1, 0, (*scene).stop) },
+	// The goroutine freezes twice, and comes upon what the others have done the first time.
+	"FrozenTwice": func(t *testing.T) {
+		freeze(t, 2, testkit.Sized(30, 30, 0), func(s *scene) {
+			s.use()
+			s.Next()
+			s.use()
+		})
+	},
 }

@@ -8,11 +8,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel/internal/explore"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// Every test in this folder searches the orders of the steps of one small scene, up to its bounds. In a scene,
-// goroutines use a timer at the same time, while its worker and its runners do their part. See TestExplore.
+// Each scenario in the files steps_*_test.go searches the orders of the steps of one small scene, up to its bounds. In a scene,
+// goroutines use a timer at the same time, while its worker and its runners do their part. TestExplore runs the scenarios, in a
+// copy of the package that has no other tests.
 //
 // The address of its stack decides which stripe a goroutine uses, and differs between executions. So the
 // queue has only one stripe here, or two stripes for those scenes that choose the stripe themselves.
@@ -21,6 +23,8 @@ const (
 	tick = time.Millisecond
 	hour = time.Hour
 )
+
+var scenarios = make(explore.Scenarios)
 
 // A scene is one execution of a scenario: a timer, and what happens to its timeouts.
 type scene struct {
@@ -48,7 +52,7 @@ type act struct {
 	held    chan struct{}   // if not nil, a run does not end before held is closed
 	repeats bool            // it repeats every hour, so a run does not end it
 	armed   int             // how often it was armed; a Reset that only moved it does not count
-	wins    [2]int          // by racer, how many of its Cancels returned true
+	wins    int             // how many Cancels returned true
 	from    time.Duration   // the last run must not start before this time
 	until   time.Duration   // the boundary at which it is due
 	fired   []time.Duration // when it ran
@@ -127,7 +131,12 @@ func (a *act) arm(delay time.Duration) {
 	a.note(from, delay, a.err == nil)
 }
 
-// armOn arms the timeout, which is near, on one of two stripes.
+// armsOn adds a racer that arms a timeout, which is near, on one of two stripes.
+func (s *scene) armsOn(stripe int, delay time.Duration) {
+	a := s.act()
+	s.Go(func() { a.armOn(stripe, delay) })
+}
+
 func (a *act) armOn(stripe int, delay time.Duration) {
 	timer := a.s.timer
 	from := a.s.now()
@@ -166,12 +175,35 @@ func (a *act) resetTo(due uint64) {
 	}
 }
 
-// cancel cancels the timeout, and notes the result for one of two racers.
-func (a *act) cancel(who int) {
+func (a *act) cancel() {
 	if a.to.Cancel() {
-		a.wins[who]++
+		a.wins++
 	}
 }
+
+// word reads the word of the timeout without a gate.
+func (a *act) word() uint64 { return *a.to.wordPtr() }
+
+// cancels adds a racer that cancels the timeout.
+func (a *act) cancels() *act {
+	a.s.Go(a.cancel)
+	return a
+}
+
+// resets adds a racer that resets the timeout.
+func (a *act) resets(delay time.Duration) *act {
+	a.s.Go(func() { a.reset(delay) })
+	return a
+}
+
+// arms adds a racer that arms a timeout.
+func (s *scene) arms(delay time.Duration) {
+	a := s.act()
+	s.Go(func() { a.arm(delay) })
+}
+
+// stops adds a racer that stops the timer.
+func (s *scene) stops() { s.Go(s.stop) }
 
 // stop stops the timer. When it returns, no timeout that was armed before may be pending, and none may be claimed any
 // more.
@@ -181,7 +213,7 @@ func (s *scene) stop() {
 		if a.to == nil {
 			continue
 		}
-		word := a.to.word.Peek()
+		word := a.word()
 		switch status(word) {
 		case pending:
 			s.missed = append(s.missed, a)
@@ -266,7 +298,7 @@ func (s *scene) check() {
 	s.over = s.now()
 	s.timer.wall.Step = 0 // so that the worker can rest
 	s.checkRings()
-	pass(10 * tick)
+	testkit.Pass(10 * tick)
 	require.Empty(s, s.missed, "timeouts still pending when Stop had returned")
 	for _, a := range s.late {
 		if a.armed > 1 {
@@ -285,7 +317,7 @@ func (s *scene) check() {
 		}
 	}
 	timer := s.timer
-	pass(4 * sweepTime)
+	testkit.Pass(4 * sweepTime)
 	st := timer.Stats()
 	require.Equal(s, waiting, st.Pending, "pending timeouts")
 	require.Equal(s, st.Accepted, st.Expired+st.Canceled+st.Returned+uint64(st.Pending), "%+v", st)
@@ -327,7 +359,7 @@ func (a *act) check(i int) (ended bool) {
 			returned++
 		}
 	}
-	wins := a.wins[0] + a.wins[1]
+	wins := a.wins
 	if returned > 0 && !a.to.Cancel() {
 		wins-- // a Cancel was for what Stop had returned
 	}
@@ -358,10 +390,4 @@ func (a *act) check(i int) (ended bool) {
 		i, a.fired, wins, returned)
 	require.NotEqualValues(s, pending, status(a.to.word.Load()), "act %d", i)
 	return true
-}
-
-// pass lets virtual time pass.
-func pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
 }

@@ -7,8 +7,10 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/explore"
 )
 
+var scenarios = explore.Scenarios{"Toggle": searchToggle, "Add": searchAdd}
+
 // Two goroutines toggle. In some order, one of them overwrites what the other has written.
-func TestStepsToggle(t *testing.T) {
+func searchToggle(t *testing.T) {
 	seen := make(map[uint32]bool)
 	explore.Scenario(t, time.Second, explore.Size{}, explore.Size{}, func(r *explore.Run) {
 		var toy Toy
@@ -23,7 +25,7 @@ func TestStepsToggle(t *testing.T) {
 }
 
 // The additions in both packages commute, so two orders are not searched.
-func TestStepsAdd(t *testing.T) {
+func searchAdd(t *testing.T) {
 	executions := 0
 	explore.Scenario(t, time.Second, explore.Size{}, explore.Size{}, func(r *explore.Run) {
 		executions++

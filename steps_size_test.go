@@ -17,15 +17,17 @@ var (
 	twiceAfter = explore.Size{Passes: 2, Aftermath: true} // both
 )
 
-// search searches the executions of a scenario, with the size daily, or in a full search with the size
+// search returns a scenario, which searches the executions of a scene, with the size daily, or in a full search with the size
 // fully. It fails the test if an execution fails.
-func search(t *testing.T, daily, fully explore.Size, scenario func(s *scene)) {
-	t.Helper()
-	explore.Scenario(t, tick, daily, fully, func(r *explore.Run) {
-		timer, err := New(WithTick(tick), WithWheelSize(4))
-		require.NoError(r, err)
-		defer timer.Stop()
-		timer.makeStripes(1)
-		scenario(&scene{Run: r, timer: timer})
-	})
+func search(daily, fully explore.Size, play func(s *scene)) func(t *testing.T) {
+	return func(t *testing.T) {
+		t.Helper()
+		explore.Scenario(t, tick, daily, fully, func(r *explore.Run) {
+			timer, err := New(WithTick(tick), WithWheelSize(4))
+			require.NoError(r, err)
+			defer timer.Stop()
+			timer.makeStripes(1)
+			play(&scene{Run: r, timer: timer})
+		})
+	}
 }

@@ -2,7 +2,6 @@ package hashedwheel
 
 import (
 	"context"
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -26,7 +25,7 @@ func (s *scene) byWall(delay time.Duration, arm func(task Task, schedule Schedul
 	return a, func(by time.Duration) {
 		ahead.Add(int64(by))
 		a.until = max(a.until-by, 0)
-		if waits(a.to.word.Peek()) && len(a.fired) == 0 { // otherwise it has been claimed, perhaps by the time from before
+		if waits(a.word()) && len(a.fired) == 0 { // otherwise it has been claimed, perhaps by the time from before
 			a.from -= by
 		}
 	}
@@ -42,27 +41,17 @@ func (f firstAt) Next(prev time.Time) time.Time {
 	return prev.Add(hour)
 }
 
-// The timeout has a step at tick 1, and is due at tick 2.
-
-func TestStepsStepExpiry(t *testing.T) {
-	search(t, timed.Quickly(1), twice, func(s *scene) {
-		s.byWall(2*tick, s.timer.Schedule)
-		s.tickAway(0)
-		s.race(2 * tick)
-	})
-}
-
-func TestStepsStepCancel(t *testing.T) {
-	search(t, timed.Quickly(1), twice, func(s *scene) {
+var _ = scenarios.Add(explore.Scenarios{
+	// The timeout has a step at tick 1, and is due at tick 2.
+	"StepExpiry": search(timed.Quickly(1), twice,
+		func(s *scene) { s.byWall(2*tick, s.timer.Schedule); s.tickAway(0); s.race(2 * tick) }),
+	"StepCancel": search(timed.Quickly(1), twice, func(s *scene) {
 		a, _ := s.byWall(2*tick, s.timer.Schedule)
 		s.tickAway(0)
-		s.Go(func() { a.cancel(0) })
+		a.cancels()
 		s.race(tick)
-	})
-}
-
-func TestStepsStepReset(t *testing.T) {
-	search(t, timed.Quickly(1), twice, func(s *scene) {
+	}),
+	"StepReset": search(timed.Quickly(1), twice, func(s *scene) {
 		a, _ := s.byWall(2*tick, s.timer.Schedule)
 		s.tickAway(0)
 		s.Go(func() {
@@ -70,41 +59,21 @@ func TestStepsStepReset(t *testing.T) {
 			a.from = 0 // it may have run before
 		})
 		s.race(tick)
-	})
-}
-
-// The Reset is to now, so the timeout is due while the worker puts it off.
-func TestStepsStepResetNow(t *testing.T) {
-	search(t, timed.Quickly(1), twice, func(s *scene) {
-		a, _ := s.byWall(hour, s.timer.Schedule)
-		s.tickAway(0)
-		s.Go(func() { a.reset(0) })
-		s.race(tick)
-	})
-}
-
-func TestStepsStepStop(t *testing.T) {
-	search(t, timed.Quickly(1), twice, func(s *scene) {
-		s.byWall(2*tick, s.timer.Schedule)
-		s.tickAway(0)
-		s.Go(s.stop)
-		s.race(tick)
-	})
-}
-
-func TestStepsStepClose(t *testing.T) {
-	search(t, timed.Quickly(1), twice, func(s *scene) {
+	}),
+	// The Reset is to now, so the timeout is due while the worker puts it off.
+	"StepResetNow": search(timed.Quickly(1), twice,
+		func(s *scene) { a, _ := s.byWall(hour, s.timer.Schedule); s.tickAway(0); a.resets(0); s.race(tick) }),
+	"StepStop": search(timed.Quickly(1), twice,
+		func(s *scene) { s.byWall(2*tick, s.timer.Schedule); s.tickAway(0); s.stops(); s.race(tick) }),
+	"StepClose": search(timed.Quickly(1), twice, func(s *scene) {
 		g := NewGroup(s.timer)
 		a, _ := s.byWall(2*tick, g.Schedule)
 		s.tickAway(0)
-		s.Go(func() { a.wins[0] += g.Close() })
+		s.Go(func() { a.wins += g.Close() })
 		s.race(tick)
 		require.Zero(s, g.Len())
-	})
-}
-
-func TestStepsStepTasks(t *testing.T) {
-	search(t, timed.Quickly(1), timed, func(s *scene) {
+	}),
+	"StepTasks": search(timed.Quickly(1), timed, func(s *scene) {
 		s.byWall(hour, s.timer.Schedule)
 		s.tickAway(0)
 		s.Go(func() {
@@ -115,32 +84,23 @@ func TestStepsStepTasks(t *testing.T) {
 			require.Equal(s, 1, n)
 		})
 		s.race(tick)
-	})
-}
+	}),
 
-// Another goroutine sets the clock back while the timeout comes due. So the runner may find it not due, and put it off.
-
-func TestStepsClaimPutsOff(t *testing.T) {
-	search(t, timed.Quickly(1), twice, func(s *scene) {
+	// Another goroutine sets the clock back while the timeout comes due. So the runner may find it not due, and put it off.
+	"ClaimPutsOff": search(timed.Quickly(1), twice, func(s *scene) {
 		_, set := s.byWall(tick, s.timer.Schedule)
 		s.tickAway(0)
 		s.Go(func() { set(-tick) })
 		s.race(tick)
-	})
-}
-
-func TestStepsClaimPutsOffCancel(t *testing.T) {
-	search(t, timed.Quickly(1), twice, func(s *scene) {
+	}),
+	"ClaimPutsOffCancel": search(timed.Quickly(1), twice, func(s *scene) {
 		a, set := s.byWall(tick, s.timer.Schedule)
 		s.tickAway(0)
 		s.Go(func() { set(-tick) })
-		s.Go(func() { a.cancel(0) })
+		a.cancels()
 		s.race(tick)
-	})
-}
-
-func TestStepsClaimPutsOffReset(t *testing.T) {
-	search(t, timed.Quickly(1), twice, func(s *scene) {
+	}),
+	"ClaimPutsOffReset": search(timed.Quickly(1), twice, func(s *scene) {
 		a, set := s.byWall(tick, s.timer.Schedule)
 		s.tickAway(0)
 		s.Go(func() {
@@ -149,11 +109,8 @@ func TestStepsClaimPutsOffReset(t *testing.T) {
 			a.from = 0 // it may have run before
 		})
 		s.race(tick)
-	})
-}
-
-func TestStepsClaimPutsOffStop(t *testing.T) {
-	search(t, timed.Quickly(1), twice, func(s *scene) {
+	}),
+	"ClaimPutsOffStop": search(timed.Quickly(1), twice, func(s *scene) {
 		_, set := s.byWall(tick, s.timer.Schedule)
 		s.tickAway(0)
 		s.Go(func() {
@@ -161,23 +118,17 @@ func TestStepsClaimPutsOffStop(t *testing.T) {
 			s.stop()
 		})
 		s.race(tick)
-	})
-}
+	}),
 
-// The clock is set back to before the schedule was made. At the step the runner asks Next again.
-
-func TestStepsAskCancel(t *testing.T) {
-	search(t, timed.Quickly(1), twice, func(s *scene) {
+	// The clock is set back to before the schedule was made. At the step the runner asks Next again.
+	"AskCancel": search(timed.Quickly(1), twice, func(s *scene) {
 		a, set := s.byWall(tick, s.timer.Schedule)
 		s.tickAway(0)
 		set(-3 * tick)
-		s.Go(func() { a.cancel(0) })
+		a.cancels()
 		s.race(tick)
-	})
-}
-
-func TestStepsAskReset(t *testing.T) {
-	search(t, timed.Quickly(1), twice, func(s *scene) {
+	}),
+	"AskReset": search(timed.Quickly(1), twice, func(s *scene) {
 		a, set := s.byWall(tick, s.timer.Schedule)
 		s.tickAway(0)
 		set(-3 * tick)
@@ -186,50 +137,38 @@ func TestStepsAskReset(t *testing.T) {
 			a.from = 0 // it may have run before
 		})
 		s.race(tick)
-	})
-}
-
-func TestStepsAskStop(t *testing.T) {
-	search(t, timed.Quickly(1), twice, func(s *scene) {
+	}),
+	"AskStop": search(timed.Quickly(1), twice, func(s *scene) {
 		_, set := s.byWall(tick, s.timer.Schedule)
 		s.tickAway(0)
 		set(-3 * tick)
-		s.Go(s.stop)
+		s.stops()
 		s.race(tick)
-	})
-}
-
-func TestStepsAskClose(t *testing.T) {
-	search(t, timed.Quickly(1), twice, func(s *scene) {
+	}),
+	"AskClose": search(timed.Quickly(1), twice, func(s *scene) {
 		g := NewGroup(s.timer)
 		a, set := s.byWall(tick, g.Schedule)
 		s.tickAway(0)
 		set(-3 * tick)
-		s.Go(func() { a.wins[0] += g.Close() })
+		s.Go(func() { a.wins += g.Close() })
 		s.race(tick)
 		require.Zero(s, g.Len())
-	})
-}
-
-// A WaitRunning meets the call of Next.
-func TestStepsAskWait(t *testing.T) {
-	search(t, timed.Quickly(1), timed, func(s *scene) {
+	}),
+	// A WaitRunning meets the call of Next.
+	"AskWait": search(timed.Quickly(1), timed, func(s *scene) {
 		a, set := s.byWall(tick, s.timer.Schedule)
 		s.tickAway(0)
 		set(-3 * tick)
 		s.Go(func() { require.NoError(s, a.to.WaitRunning(context.Background())) })
 		s.race(tick)
-	})
-}
-
-// The clock is set forward while a run ends.
-func TestStepsSetAtWork(t *testing.T) {
-	search(t, timed.Quickly(1), timed, func(s *scene) {
+	}),
+	// The clock is set forward while a run ends.
+	"SetAtWork": search(timed.Quickly(1), timed, func(s *scene) {
 		a, set := s.byWall(0, s.timer.Schedule)
 		a.held = make(chan struct{})
 		s.tickAway(2)
 		s.Go(func() { close(a.held) })
 		s.Go(func() { set(2 * hour) })
 		s.race(0)
-	})
-}
+	}),
+})

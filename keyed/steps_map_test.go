@@ -11,15 +11,18 @@ import (
 
 	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/internal/explore"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
-// Every test in this folder searches the orders of the steps of a few goroutines that use a Map, while its timer does
-// its part. See TestExplore.
+// Each scenario searches the orders of the steps of a few goroutines that use a Map, while its timer does its part. TestExplore
+// runs them, in a copy of the package that has no other tests.
 
 const (
 	tick = time.Millisecond
 	hour = time.Hour
 )
+
+var scenarios = make(explore.Scenarios)
 
 var (
 	plain = explore.Size{}          // all steps at one instant
@@ -45,22 +48,24 @@ type scene struct {
 
 const key = 7
 
-// search searches the orders of a scenario. At the end of each, each value has ended once, or is still there.
-func search(t *testing.T, daily, fully explore.Size, scenario func(s *scene)) {
-	t.Helper()
-	explore.Scenario(t, tick, daily, fully, func(r *explore.Run) {
-		timer, err := hashedwheel.New(hashedwheel.WithTick(tick), hashedwheel.WithWheelSize(4))
-		require.NoError(r, err)
-		defer timer.Stop()
-		oneStripe(timer)
-		s := &scene{Run: r, timer: timer}
-		s.m = New(timer, func(k, value int) {
-			s.foreign = s.foreign || k != key
-			s.expired = append(s.expired, value)
+// search returns a scenario, which searches the orders of a scene. At the end of each, each value has ended once, or is still there.
+func search(daily, fully explore.Size, play func(s *scene)) func(t *testing.T) {
+	return func(t *testing.T) {
+		t.Helper()
+		explore.Scenario(t, tick, daily, fully, func(r *explore.Run) {
+			timer, err := hashedwheel.New(hashedwheel.WithTick(tick), hashedwheel.WithWheelSize(4))
+			require.NoError(r, err)
+			defer timer.Stop()
+			oneStripe(timer)
+			s := &scene{Run: r, timer: timer}
+			s.m = New(timer, func(k, value int) {
+				s.foreign = s.foreign || k != key
+				s.expired = append(s.expired, value)
+			})
+			s.m.shards = s.m.shards[:1]
+			play(s)
 		})
-		s.m.shards = s.m.shards[:1]
-		scenario(s)
-	})
+	}
 }
 
 // oneStripe leaves the queue of a timer only one stripe. Otherwise the address of its stack decides which stripe a
@@ -137,15 +142,13 @@ func (s *scene) awaken() {
 
 // tickAway lets time pass until half a tick after the n'th boundary.
 func tickAway(n int) {
-	time.Sleep(time.Duration(n)*tick + tick/2)
-	synctest.Wait()
+	testkit.Pass(time.Duration(n)*tick + tick/2)
 }
 
 // race runs the racers, lets time pass, and checks the ends of the values.
 func (s *scene) race(lead time.Duration) {
 	s.Race(lead)
-	time.Sleep(10 * tick)
-	synctest.Wait()
+	testkit.Pass(10 * tick)
 	require.False(s, s.foreign)
 	ends := make(map[int]int)
 	for _, values := range [][]int{s.expired, s.removed} {
@@ -182,44 +185,46 @@ func (s *scene) race(lead time.Duration) {
 	}
 }
 
-// A key is touched while it expires and is set again. A value that Touch returns does not expire.
-func TestStepsTouch(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
+var _ = scenarios.Add(explore.Scenarios{
+	// A key is touched while it expires and is set again. A value that Touch returns does not expire.
+	"Touch": search(plain, timed, func(s *scene) {
 		s.set(1, 0)
 		tickAway(0)
 		s.Go(func() { s.touch() })
 		s.Go(func() { s.set(2, hour) })
 		s.race(tick)
 		require.Equal(s, map[int]int{key: 2}, maps.Collect(s.m.All()))
-	})
-}
-
-// A key is touched when its task is about to start.
-func TestStepsTouchExpiry(t *testing.T) {
-	search(t, timed.Quickly(2), timed, func(s *scene) {
+	}),
+	// A key is touched when its task is about to start.
+	"TouchExpiry": search(timed.Quickly(2), timed, func(s *scene) {
 		s.set(1, 0)
 		tickAway(0)
 		touched := 0
 		s.Go(func() { touched = s.touch() })
 		s.race(tick)
 		require.Equal(s, touched == 0, len(s.expired) == 1)
-	})
-}
-
-// The keys are cleared while a key expires and is set again.
-func TestStepsClear(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
+	}),
+	// A key is touched while it is set again. Touch has moved the deadline of the value that it returns.
+	"TouchSet": search(plain, timed, func(s *scene) {
+		s.set(1, hour/2)
+		tickAway(0)
+		touched := 0
+		s.Go(func() { touched, _ = s.m.Touch(key, 3*hour) })
+		s.Go(func() { s.set(2, hour) })
+		s.race(0)
+		deadline, _ := s.m.Deadline(key)
+		require.Equal(s, touched == 2, time.Until(deadline) > 2*hour, "Touch has returned %d", touched)
+	}),
+	// The keys are cleared while a key expires and is set again.
+	"Clear": search(plain, timed, func(s *scene) {
 		s.set(1, 0)
 		tickAway(0)
 		s.Go(func() { s.cleared = s.m.clear() })
 		s.Go(func() { s.set(2, hour) })
 		s.race(tick)
-	})
-}
-
-// Two goroutines call GetOrSet for a new key. Both get the value of the one that has stored its own.
-func TestStepsGetOrSet(t *testing.T) {
-	search(t, timed, timed, func(s *scene) {
+	}),
+	// Two goroutines call GetOrSet for a new key. Both get the value of the one that has stored its own.
+	"GetOrSet": search(timed, timed, func(s *scene) {
 		var got [2]int
 		var stored [2]bool
 		for i := range 2 {
@@ -228,12 +233,9 @@ func TestStepsGetOrSet(t *testing.T) {
 		s.race(0)
 		require.NotEqual(s, stored[0], stored[1])
 		require.Equal(s, got[0], got[1])
-	})
-}
-
-// Two goroutines call GetOrSet while the key expires.
-func TestStepsGetOrSetExpiry(t *testing.T) {
-	search(t, timed.Quickly(2), timed, func(s *scene) {
+	}),
+	// Two goroutines call GetOrSet while the key expires.
+	"GetOrSetExpiry": search(timed.Quickly(2), timed, func(s *scene) {
 		s.set(1, 0)
 		tickAway(0)
 		var got [2]int
@@ -247,12 +249,9 @@ func TestStepsGetOrSetExpiry(t *testing.T) {
 			require.True(s, stored[i] || got[i] == 1 || got[i] == 3-i, "%v", got)
 		}
 		require.Equal(s, []int{1}, s.expired)
-	})
-}
-
-// Two goroutines update a key while it expires. No update is lost, and expired gets the last value.
-func TestStepsUpdate(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
+	}),
+	// Two goroutines update a key while it expires. No update is lost, and expired gets the last value.
+	"Update": search(plain, timed, func(s *scene) {
 		s.set(1, 0)
 		tickAway(0)
 		updated := 0
@@ -264,16 +263,12 @@ func TestStepsUpdate(t *testing.T) {
 			})
 		}
 		s.Race(tick)
-		time.Sleep(10 * tick)
-		synctest.Wait()
+		testkit.Pass(10 * tick)
 		require.Equal(s, []int{1 + updated}, s.expired)
 		require.Empty(s, s.m.shards[0].updates)
-	})
-}
-
-// A key is updated while it is removed and set again, which uses the item again. The update does not change the new value.
-func TestStepsUpdateAndSet(t *testing.T) {
-	search(t, timed, timed, func(s *scene) {
+	}),
+	// A key is updated while it is removed and set again, which uses the item again. The update does not change the new value.
+	"UpdateAndSet": search(timed, timed, func(s *scene) {
 		s.set(1, hour)
 		tickAway(0) // so that the round that the push has started is over
 		ok := false
@@ -293,104 +288,93 @@ func TestStepsUpdateAndSet(t *testing.T) {
 			updated = 11
 		}
 		require.Equal(s, ok, updated != 0, "%d, %v", value, s.removed)
-	})
-}
-
-// A key is removed and set again while it expires. The new value uses the spare item, whose old entry may still be on
-// the queue or in a bucket.
-func TestStepsSpareExpiry(t *testing.T) {
-	for _, delay := range []time.Duration{0, hour} {
-		search(t, plain, timed, func(s *scene) {
-			s.set(1, 0)
-			tickAway(0)
-			s.Go(func() {
-				s.remove()
-				s.set(2, delay)
-			})
-			s.race(tick)
-		})
-	}
-}
-
-// The spare item is armed while its old entry is still on the queue. Stop comes meanwhile. Then the caller of Stop
-// runs what is left, or not.
-func TestStepsSpareStop(t *testing.T) {
-	for _, run := range []bool{false, true} {
-		search(t, timed.Quickly(2), timed, func(s *scene) {
-			s.awaken()
-			s.set(1, hour)
-			s.Go(func() {
-				s.remove()
-				s.set(2, hour)
-			})
-			s.Go(func() { s.stop(run) })
-			s.race(0)
-		})
-	}
-}
-
-// Keys are removed while Stop ends them, and its caller runs their tasks.
-func TestStepsStop(t *testing.T) {
-	for _, clear := range []bool{false, true} {
-		search(t, plain, timed, func(s *scene) {
-			s.set(1, hour)
-			tickAway(1)
-			s.Go(func() {
-				if clear {
-					s.cleared = s.m.clear()
-				} else {
+	}),
+	// A key is removed and set again while it expires. The new value uses the spare item, whose old entry may still be on
+	// the queue or in a bucket.
+	"SpareExpiry": func(t *testing.T) {
+		for _, delay := range []time.Duration{0, hour} {
+			search(plain, timed, func(s *scene) {
+				s.set(1, 0)
+				tickAway(0)
+				s.Go(func() {
 					s.remove()
-				}
-				s.set(2, hour)
-			})
-			s.Go(func() { s.stop(true) })
-			s.race(0)
-		})
-	}
-}
-
-// A key is set while Stop ends it. Another key has left a spare item, which Stop has not taken off the queue yet. A
-// value that Stop has ended stays, and is not replaced.
-func TestStepsStopAndSpare(t *testing.T) {
-	for _, getOrSet := range []bool{false, true} {
-		search(t, plain, timed, func(s *scene) {
-			s.awaken()
-			s.set(1, hour) // in a slot before that of the spare item, so Stop comes to it first
-			s.others++
-			require.NoError(s, s.m.Set(-1, 0, hour))
-			s.m.Remove(-1)
-			s.Go(func() {
-				if getOrSet {
-					s.getOrSet(2, hour)
-				} else {
+					s.set(2, delay)
+				})
+				s.race(tick)
+			})(t)
+		}
+	},
+	// The spare item is armed while its old entry is still on the queue. Stop comes meanwhile. Then the caller of Stop
+	// runs what is left, or not.
+	"SpareStop": func(t *testing.T) {
+		for _, run := range []bool{false, true} {
+			search(timed.Quickly(2), timed, func(s *scene) {
+				s.awaken()
+				s.set(1, hour)
+				s.Go(func() {
+					s.remove()
 					s.set(2, hour)
-				}
-			})
-			s.Go(func() { s.stop(false) })
-			s.race(0)
-		})
-	}
-}
-
-// As TestStepsStopAndSpare, but the timeout of the key is in a bucket, and is to be moved to an earlier tick. So Set
-// finds the gate of Stop shut while the timeout is still pending.
-func TestStepsStopAndSpareEarlier(t *testing.T) {
-	search(t, plain, plain, func(s *scene) {
+				})
+				s.Go(func() { s.stop(run) })
+				s.race(0)
+			})(t)
+		}
+	},
+	// Keys are removed while Stop ends them, and its caller runs their tasks.
+	"Stop": func(t *testing.T) {
+		for _, clear := range []bool{false, true} {
+			search(plain, timed, func(s *scene) {
+				s.set(1, hour)
+				tickAway(1)
+				s.Go(func() {
+					if clear {
+						s.cleared = s.m.clear()
+					} else {
+						s.remove()
+					}
+					s.set(2, hour)
+				})
+				s.Go(func() { s.stop(true) })
+				s.race(0)
+			})(t)
+		}
+	},
+	// A key is set while Stop ends it. Another key has left a spare item, which Stop has not taken off the queue yet. A
+	// value that Stop has ended stays, and is not replaced.
+	"StopAndSpare": func(t *testing.T) {
+		for _, getOrSet := range []bool{false, true} {
+			search(plain, timed, func(s *scene) {
+				s.awaken()
+				s.set(1, hour) // in a slot before that of the spare item, so Stop comes to it first
+				s.others++
+				require.NoError(s, s.m.Set(-1, 0, hour))
+				s.m.Remove(-1)
+				s.Go(func() {
+					if getOrSet {
+						s.getOrSet(2, hour)
+					} else {
+						s.set(2, hour)
+					}
+				})
+				s.Go(func() { s.stop(false) })
+				s.race(0)
+			})(t)
+		}
+	},
+	// As StopAndSpare, but the timeout of the key is in a bucket, and is to be moved to an earlier tick. So Set
+	// finds the gate of Stop shut while the timeout is still pending.
+	"StopAndSpareEarlier": search(plain, plain, func(s *scene) {
 		s.set(1, hour)
-		time.Sleep(2 * time.Second) // a sweep places the timeout
-		synctest.Wait()
+		testkit.Pass(2 * time.Second) // a sweep places the timeout
 		s.others++
 		require.NoError(s, s.m.Set(-1, 0, hour/4))
 		s.m.Remove(-1) // the spare item is in the nursery, and may stay there when it is armed for a later tick
 		s.Go(func() { s.set(2, hour/2) })
 		s.Go(func() { s.stop(false) })
 		s.race(0)
-	})
-}
-
-// RemoveIf meets an expiry, and a Set that uses the item again or a new one.
-func TestStepsRemoveIf(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
+	}),
+	// RemoveIf meets an expiry, and a Set that uses the item again or a new one.
+	"RemoveIf": search(plain, timed, func(s *scene) {
 		s.set(1, 0)
 		tickAway(0)
 		s.Go(func() {
@@ -400,8 +384,7 @@ func TestStepsRemoveIf(t *testing.T) {
 		})
 		s.Go(func() { s.set(2, hour) })
 		s.Race(tick)
-		time.Sleep(10 * tick)
-		synctest.Wait()
+		testkit.Pass(10 * tick)
 		require.LessOrEqual(s, len(s.removed)+len(s.expired), 1, "%v removed, %v expired", s.removed, s.expired)
 		for _, value := range append(s.removed, s.expired...) {
 			require.Equal(s, 1, value)
@@ -411,58 +394,49 @@ func TestStepsRemoveIf(t *testing.T) {
 			require.EqualValues(s, 1, s.timer.Stats().Accepted)
 		}
 		require.Empty(s, s.m.shards[0].updates)
-	})
-}
-
-// Close meets an expiry, and a GetOrSet that stores a new value when the old one is due. Each value is passed to expired or returned
-// by Close, with a limit and without.
-func TestStepsClose(t *testing.T) {
-	for _, limited := range []bool{false, true} {
-		search(t, plain, timed, func(s *scene) {
-			if limited {
-				s.m.limit = newLimit[int, int](1)
-			}
-			s.set(1, 0)
-			tickAway(0)
-			var left []Entry[int, int]
-			s.Go(func() { left = s.m.Close() })
-			s.Go(func() { s.getOrSet(2, hour) })
-			s.Race(tick)
-			time.Sleep(10 * tick)
-			synctest.Wait()
-			ends := s.expired
-			for _, e := range left {
-				require.Equal(s, key, e.Key)
-				ends = append(ends, e.Value)
-			}
-			require.ElementsMatch(s, s.stored, ends, "%v expired, %v left", s.expired, left)
-			require.Zero(s, s.m.Len())
-			require.Zero(s, s.timer.Pending())
-			require.Empty(s, s.m.shards[0].overdue)
-		})
-	}
-}
-
-// A TouchIf meets a Touch to a later deadline, and an expiry. What TouchIf or Touch has returned does not expire before, and the
-// deadline of the Touch stays.
-func TestStepsTouchIf(t *testing.T) {
-	search(t, plain, timed, func(s *scene) {
+	}),
+	// Close meets an expiry, and a GetOrSet that stores a new value when the old one is due. Each value is passed to expired or returned
+	// by Close, with a limit and without.
+	"Close": func(t *testing.T) {
+		for _, limited := range []bool{false, true} {
+			search(plain, timed, func(s *scene) {
+				if limited {
+					s.m.limit = newLimit[int, int](1)
+				}
+				s.set(1, 0)
+				tickAway(0)
+				var left []Entry[int, int]
+				s.Go(func() { left = s.m.Close() })
+				s.Go(func() { s.getOrSet(2, hour) })
+				s.Race(tick)
+				testkit.Pass(10 * tick)
+				ends := s.expired
+				for _, e := range left {
+					require.Equal(s, key, e.Key)
+					ends = append(ends, e.Value)
+				}
+				require.ElementsMatch(s, s.stored, ends, "%v expired, %v left", s.expired, left)
+				require.Zero(s, s.m.Len())
+				require.Zero(s, s.timer.Pending())
+				require.Empty(s, s.m.shards[0].overdue)
+			})(t)
+		}
+	},
+	// A TouchIf meets a Touch to a later deadline, and an expiry. What TouchIf or Touch has returned does not expire before, and the
+	// deadline of the Touch stays.
+	"TouchIf": search(plain, timed, func(s *scene) {
 		s.set(1, 0)
 		tickAway(0)
 		touched, ok := 0, false
 		s.Go(func() { touched = s.touch() })
 		s.Go(func() { _, ok = s.m.TouchIf(key, 3*hour, func(int, time.Time) bool { return true }) })
 		s.Race(tick)
-		time.Sleep(10 * tick)
-		synctest.Wait()
+		testkit.Pass(10 * tick)
 		require.Equal(s, touched == 0 && !ok, len(s.expired) == 1, "%v, %v", touched, ok)
 		require.Empty(s, s.m.shards[0].updates)
-	})
-}
-
-// Two keys expire, and the map lets one call run at a time. Both are called for, one after the other.
-func TestStepsLimit(t *testing.T) {
-	search(t, plain.Bounded(3), timed.Bounded(3), func(s *scene) {
+	}),
+	// Two keys expire, and the map lets one call run at a time. Both are called for, one after the other.
+	"Limit": search(plain.Bounded(3), timed.Bounded(3), func(s *scene) {
 		running := 0
 		s.m.expired = func(k, value int) {
 			running++
@@ -480,12 +454,9 @@ func TestStepsLimit(t *testing.T) {
 		require.ElementsMatch(s, []int{1, 2}, s.expired)
 		require.Empty(s, s.m.limit.calling)
 		require.Empty(s, s.m.limit.waiting)
-	})
-}
-
-// Tasks leave their keys to each other. Each key is taken out, and none stays on the stack.
-func TestStepsLeave(t *testing.T) {
-	search(t, plain.Bounded(3), plain, func(s *scene) {
+	}),
+	// Tasks leave their keys to each other. Each key is taken out, and none stays on the stack.
+	"Leave": search(plain.Bounded(3), plain, func(s *scene) {
 		shard := &s.m.shards[0]
 		shard.items = make(map[int]*item[int, int])
 		for k := range 3 {
@@ -496,5 +467,5 @@ func TestStepsLeave(t *testing.T) {
 		s.Race(0)
 		require.Empty(s, shard.items)
 		require.Nil(s, shard.leaving.Load())
-	})
-}
+	}),
+})
