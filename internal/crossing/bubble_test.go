@@ -238,7 +238,7 @@ func TestBothSidesOfABubble(t *testing.T) {
 		{"Map.Get", works, works, func(s *side) { s.keys.Get("key") }},
 		{"Map.Deadline", works, works, func(s *side) { s.keys.Deadline("key") }},
 		{"Map.Update", panics, panics, func(s *side) { s.keys.Update("key", func(int) int { panic("f was called") }) }},
-		{"Map.Update/none", panics, panics, func(s *side) { s.keys.Update("new", nil) }},
+		{"Map.Update/none", panics, panics, func(s *side) { s.keys.Update("new", func(v int) int { return v }) }},
 		{"Map.Remove", panics, panics, func(s *side) { s.keys.Remove("key") }},
 		{"Map.RemoveIf", panics, panics, func(s *side) { s.keys.RemoveIf("key", func(int) bool { panic("f was called") }) }},
 		{"Map.Clear", panics, panics, func(s *side) { s.keys.Clear() }},
@@ -273,7 +273,7 @@ func TestBothSidesOfABubble(t *testing.T) {
 
 		{"idle.New", works, works, func(s *side) { idle.New(s.timer, time.Hour, idle.WithReadsOnly()) }},
 		{"Limit.Conn", panics, panics, func(s *side) { s.limit.Conn(&sink{}) }},
-		{"Limit.Listener", works, works, func(s *side) { s.limit.Listener(nil) }},
+		{"Limit.Listener", works, works, func(s *side) { s.limit.Listener(new(net.TCPListener)) }},
 		{"Limit.NumClosed", works, works, func(s *side) { mustBe(s.limit.NumClosed() == 0) }},
 		{"Limit.NumRefused", works, works, func(s *side) { mustBe(s.limit.NumRefused() == 0) }},
 		{"Conn.Read", panics, panics, func(s *side) { s.conn.Read([]byte{1}) }},
