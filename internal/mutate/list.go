@@ -467,6 +467,11 @@ var mutations = []mutation{
 		`g.closed = true`, ``, "TestGroup TestGroupClosedFromInside"},
 	{20, "lateness counts from one tick too early", "pools.go", "host.Work",
 		`t.clock.Boundary(tickOf(word))`, `t.clock.Boundary(tickOf(word)-1)`, "TestLatenessIsMeasured"},
+	{20, "the sum of the lateness wraps after 292 years of it", "internal/octave/octave.go", "Sum.Duration",
+		`if s.hi > 0 || s.lo > math.MaxInt64 {`, `if false {`, "octave.TestSumHasNoLimit TestSumOfLatenessDoesNotWrap"},
+	{20, "the sum of the lateness goes back when a part of it moves", "internal/octave/octave.go", "Recorder.Read",
+		`r.mu.Lock()
+		defer r.mu.Unlock()`, ``, "octave.TestReadDuringAMove octave.TestSumNeverGoesBack"},
 	{20, "a late worker logs no warning", "late.go", "workerLateness.report",
 		`case l.worst > tooLate:`, `case false:`, "TestLateWorkerWarns"},
 	{20, "the log says that a canceled timeout fired late", "worker.go", "worker.expireDue",

@@ -140,7 +140,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for bound, n := range st.Lateness.Buckets() {
 		buckets[bound.Seconds()] = n
 	}
-	ch <- prometheus.MustNewConstHistogram(c.latenessDesc, st.Lateness.Count(), st.Lateness.Sum().Seconds(), buckets)
+	ch <- prometheus.MustNewConstHistogram(c.latenessDesc, st.Lateness.Count(), st.Lateness.SumSeconds(), buckets)
 
 	for i, l := range st.Levels {
 		level := strconv.Itoa(i)

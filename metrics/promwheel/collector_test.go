@@ -180,7 +180,7 @@ func requireStats(t *testing.T, registry *prometheus.Registry, name string, time
 	require.NotNil(t, m)
 	h := m.GetHistogram()
 	require.Equal(t, st.Lateness.Count(), h.GetSampleCount())
-	require.InEpsilon(t, 1+st.Lateness.Sum().Seconds(), 1+h.GetSampleSum(), 1e-12)
+	require.InEpsilon(t, 1+st.Lateness.SumSeconds(), 1+h.GetSampleSum(), 1e-12)
 	got := make(map[float64]uint64)
 	for _, b := range h.GetBucket() {
 		got[b.GetUpperBound()] = b.GetCumulativeCount()
