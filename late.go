@@ -8,7 +8,8 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// The worker notices two things that make tasks late, and logs which of them it is:
+// The worker notices two things that make tasks late, and logs which of them it is. It also notices calls of user code that do not
+// return: see hang.
 //
 //   - a lateness of the worker: it has come late, because the machine is overloaded or was suspended, or because very many
 //     timeouts were armed, canceled or due at once
@@ -129,4 +130,80 @@ func (s *stall) check(elapsed time.Duration, emitted bool) (until time.Duration)
 	}
 	s.next = ticks.Later(elapsed, wait)
 	return s.next
+}
+
+// A hang looks once a minute at the calls of user code that are in progress: tasks, Next, Canceled, the panic handler and submit.
+// A call is long when a look finds it that an earlier one has found too, a minute ago or more. So a call that returns soon costs nothing.
+// There are two reasons for a warning:
+//
+//   - More and more calls are long: at least manyLong, in growths looks there were more than before, and few ended. A program whose
+//     tasks are long by design has as many after a while, so there is no warning.
+//   - A call is long that should not be: a Next, a Canceled, a panic handler, or a task for which a WaitRunning waits. Then there is
+//     a warning whenever there are more than there have been.
+//
+// A look comes with a round that comes anyway. If none comes within a minute, and a call is in progress that should not be long, or the
+// run of a Schedule, whose Next comes then, the worker wakes up for one more look. Owned by the worker.
+type hang struct {
+	census func(elapsed, before time.Duration) census // Timer.census; these are immutable after New, and do not wait
+	warn   func()                                     // Timer.warnHang
+
+	next   time.Duration // the time of the next look; 0 if there is no need
+	lastAt time.Duration // when the last one was
+	last   census        // what it has found
+	growth int           // how many looks in a row have found more calls that are long than the one before
+	stuck  int           // the most calls at once that should not be long, since there were none
+}
+
+const (
+	longRun  = time.Minute
+	manyLong = 10
+	growths  = 5
+)
+
+// A census is what a look has found.
+type census struct {
+	young, long int // calls by their age; long is longRun or more
+	old         int // calls that were long at the look before
+	stuck       int // calls that are long and should not be
+	suspect     int // calls that are not long, and a wake-up is worth to find out whether they become long
+}
+
+// check is called at the end of a round. Busy says that tasks may have been started, or timeouts canceled.
+func (h *hang) check(elapsed time.Duration, busy bool) {
+	switch {
+	case h.next > 0 && elapsed >= h.next:
+		h.look(elapsed)
+	case h.next == 0 && busy:
+		h.next = ticks.Later(elapsed, longRun)
+	}
+}
+
+// until returns the time of the next round, which is planned for a time that may be far off.
+func (h *hang) until(elapsed, planned time.Duration) time.Duration {
+	if h.next > 0 && planned > h.next && h.census(elapsed, h.lastAt).suspect > 0 {
+		h.next = ticks.Later(elapsed, longRun)
+		return min(planned, h.next)
+	}
+	return planned
+}
+
+func (h *hang) look(elapsed time.Duration) {
+	c := h.census(elapsed, h.lastAt)
+	switch more, ended := c.long-c.old, h.last.long-c.old; {
+	case more > 2*ended:
+		h.growth++
+	case more > 0 || ended > 0:
+		h.growth = 0
+	}
+	more := c.stuck > h.stuck
+	if h.stuck = max(h.stuck, c.stuck); c.stuck == 0 {
+		h.stuck = 0
+	}
+	if more || h.growth >= growths && c.long > h.last.long && c.long >= manyLong {
+		h.warn()
+	}
+	h.lastAt, h.last, h.next = elapsed, c, 0
+	if c.young > 0 {
+		h.next = ticks.Later(elapsed, longRun)
+	}
 }

@@ -1,9 +1,11 @@
 package hashedwheel
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -402,3 +404,140 @@ func TestCanceledIsNotLate(t *testing.T) {
 		require.Empty(t, log.String())
 	})
 }
+
+// More and more tasks hang. After six minutes the log says so, once a minute, with the function that most of them are in, how
+// many calls are long, and for how long. When no more come, it says nothing. When they return, nothing is left.
+func TestHangIsLogged(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, option)
+		start := time.Now()
+		release := make(chan struct{})
+		end := sync.OnceFunc(func() { close(release) })
+		defer end()
+		for i := range 1200 {
+			task := func() { <-release }
+			if i%12 == 0 {
+				task = func() { hangs(release) }
+			}
+			_, err := timer.AfterFunc(250*time.Millisecond+time.Duration(i)*500*time.Millisecond, task) // none at the moment of a look
+			require.NoError(t, err)
+		}
+		far, err := timer.AfterFunc(100*time.Hour, nop)
+		require.NoError(t, err)
+		for i := range 15 * 60 * 10 { // a round at each tick
+			_, err := far.Reset(100*time.Hour - time.Duration(i)*time.Second)
+			require.NoError(t, err)
+			pass(100 * time.Millisecond)
+		}
+		var want []string
+		for minute := 6; minute <= 11; minute++ {
+			long := min(120*(minute-1), 1200)
+			want = append(want, fmt.Sprintf("%dm0s WARN more and more calls do not return; most are hashedwheel.TestHangIsLogged.func1.2 calls=%d most=%d longest=%dm0s running=%d",
+				minute, long, long/12*11, minute-1, min(120*minute, 1200)))
+		}
+		require.Equal(t, want, messages(log, start))
+		end()
+		pass(time.Second)
+		require.Zero(t, timer.Stats().Running)
+	})
+}
+
+func hangs(release chan struct{}) { <-release }
+
+// Tasks that are long by design are not in the log: some that run all the time, and others that take three minutes each, of
+// which as many end as begin after a while.
+func TestLongTasksAreNotLogged(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, option)
+		release := make(chan struct{})
+		for i := range 40 {
+			_, err := timer.AfterFunc(time.Duration(i)*5*time.Second, func() { <-release }) // for all of the test
+			require.NoError(t, err)
+		}
+		for i := range 360 {
+			length := 3*time.Minute + time.Duration(i%20)*time.Second
+			_, err := timer.AfterFunc(time.Duration(i)*5*time.Second, func() { time.Sleep(length) })
+			require.NoError(t, err)
+			_, err = timer.NewTimeout(TaskFunc(func(to *Timeout) { time.Sleep(length) }), time.Duration(i)*5*time.Second)
+			require.NoError(t, err)
+		}
+		pass(30 * time.Minute)
+		close(release)
+		pass(time.Hour)
+		require.Empty(t, log.String())
+	})
+}
+
+// A stuckTask is stuck where it says.
+type stuckTask struct{ release chan struct{} }
+
+func (s *stuckTask) Run(*Timeout)      {}
+func (s *stuckTask) Canceled(*Timeout) { <-s.release }
+func (s *stuckTask) Next(prev time.Time) time.Time {
+	if prev.Nanosecond() != 0 { // a run is over
+		<-s.release
+	}
+	return prev.Add(time.Millisecond)
+}
+
+// One call is enough for a warning where no program waits by design. The log names it, and the timer does not wake up again while
+// nothing changes.
+func TestStuckCallsAreLogged(t *testing.T) {
+	for name, c := range map[string]struct {
+		play func(timer *Timer, s *stuckTask) error
+		most string
+	}{
+		"Next": {func(timer *Timer, s *stuckTask) error {
+			_, err := timer.Schedule(TaskFunc(func(*Timeout) {}), s)
+			return err
+		}, "*hashedwheel.stuckTask.Next"},
+		"Next in a group": {func(timer *Timer, s *stuckTask) error {
+			_, err := NewGroup(timer).Schedule(TaskFunc(func(*Timeout) {}), s)
+			return err
+		}, "*hashedwheel.stuckTask.Next"},
+		"Canceled": {func(timer *Timer, s *stuckTask) error {
+			to, err := timer.NewTimeout(s, time.Hour)
+			to.Cancel()
+			return err
+		}, "*hashedwheel.stuckTask.Canceled"},
+		"panic handler": {func(timer *Timer, s *stuckTask) error {
+			timer.panicHandler = func(*Timeout, any, []byte) { hangs(s.release) }
+			_, err := timer.AfterFunc(0, func() { panic("on purpose") })
+			return err
+		}, "hashedwheel.TestStuckCallsAreLogged.func4.1"},
+		"WaitRunning": {func(timer *Timer, s *stuckTask) error {
+			_, err := timer.NewTimeout(TaskFunc(waitsForItself), 0)
+			return err
+		}, "hashedwheel.waitsForItself"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				option, log := logged()
+				timer := newTimer(t, option)
+				start := time.Now()
+				s := &stuckTask{make(chan struct{})}
+				defer close(s.release)
+				if name == "WaitRunning" {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					waiting = ctx
+				}
+				require.NoError(t, c.play(timer, s))
+				pass(5 * time.Minute)
+				all := messages(log, start)
+				require.Len(t, all, 1)
+				require.Regexp(t, `^1m\S+ WARN more and more calls do not return; most are `+regexp.QuoteMeta(c.most)+` calls=1 most=1 longest=1m0s running=1$`, all[0])
+				require.Equal(t, 1, timer.Stats().Running)
+				before := timer.Stats().Wakeups
+				pass(time.Hour)
+				require.Equal(t, before, timer.Stats().Wakeups)
+			})
+		})
+	}
+}
+
+var waiting context.Context // of waitsForItself
+
+func waitsForItself(to *Timeout) { to.WaitRunning(waiting) }

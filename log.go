@@ -20,6 +20,8 @@ func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 	case to == nil:
 		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", userStack(stack))
 	case t.panicHandler != nil:
+		t.handling.Store(to, nil)
+		defer t.handling.Delete(to)
 		t.panicHandler(to, value, stack)
 	default:
 		t.log().Error("hashedwheel: task panicked", "panic", value, "timeout", to.String(), "stack", userStack(stack))
@@ -74,6 +76,46 @@ func (t *Timer) stallOver(lasted time.Duration) {
 	t.logSoon(slog.LevelInfo, "hashedwheel: tasks no longer wait", "lasted", logtext.Duration(lasted))
 }
 
+// warnHang logs that calls of user code do not return. It is hang.warn.
+func (t *Timer) warnHang() { t.soon(func() { t.logHang("more and more calls do not return") }) }
+
+// logHang logs what is wrong, with how many calls of user code have been in progress for long, and in which function most of them
+// are.
+func (t *Timer) logHang(what string) {
+	elapsed := t.clock.Elapsed()
+	calls, most, longest := make(map[string]int), "", time.Duration(0)
+	long := 0
+	t.eachActivity(elapsed, func(a activity) {
+		if age := elapsed - a.since; age >= longRun {
+			name := a.name()
+			calls[name]++
+			long++
+			longest = max(longest, age)
+			if calls[name] > calls[most] {
+				most = name
+			}
+		}
+	})
+	if long == 0 {
+		return
+	}
+	running, _ := t.running()
+	t.log().Warn("hashedwheel: "+what+"; most are "+most, "calls", long, "most", calls[most], "longest", logtext.Duration(longest),
+		"running", running)
+}
+
+// name returns the name of the function that an activity is in.
+func (a activity) name() string {
+	switch a.what {
+	case "":
+		return taskName(a.of.(Task))
+	case "Next", "Canceled":
+		return fmt.Sprintf("%T.%s", a.of, a.what)
+	default:
+		return logtext.Func(a.of)
+	}
+}
+
 // waitFor says what tasks that are due wait for.
 func (t *Timer) waitFor(r pool.Report[*Timeout]) string {
 	switch x := t.executor; {
@@ -90,9 +132,14 @@ func (t *Timer) waitFor(r pool.Report[*Timeout]) string {
 
 // logSoon logs a message without waiting for the logger.
 func (t *Timer) logSoon(level slog.Level, message string, args ...any) {
+	t.soon(func() { t.log().Log(context.Background(), level, message, args...) })
+}
+
+// soon has a function called soon that logs.
+func (t *Timer) soon(logs func()) {
 	t.calls.Call(func() {
 		defer func() { _ = recover() }() // if the logger panics there is nowhere to report it
-		t.log().Log(context.Background(), level, message, args...)
+		logs()
 	})
 }
 

@@ -35,6 +35,7 @@ func New(opts ...Option) (*Timer, error) {
 	t.worker.labels = labelsFor(c.name, "worker")
 	t.worker.late.warn, t.worker.late.over = t.warnLate, t.onTime
 	t.worker.stall = stall{pool: &t.tasks, warn: t.warnStall, over: t.stallOver}
+	t.worker.hang = hang{census: t.census, warn: t.warnHang}
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
 	t.worker.wheelSize = c.wheelSize
@@ -159,7 +160,7 @@ func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 }
 
 // WithLogger sets the logger of the timer. It gets panics that have no handler, and the warning of WithTick. When tasks are
-// late by a second, it gets a warning that says why, at most once a minute. With nil, the default, each message goes to
+// late by a second, or more and more do not return, it gets a warning that says why, at most once a minute. With nil, the default, each message goes to
 // what slog.Default returns then.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }

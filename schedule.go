@@ -254,8 +254,18 @@ func (r *repeating) earliest(c *ticks.Clock) uint64 {
 
 // ask returns the next time of the schedule, and the same time with jitter.
 func (r *repeating) ask() (next, due time.Time) {
+	r.run.asked.Store(true)
+	defer r.run.asked.Store(false)
 	next = r.schedule.Next(r.at)
 	return next, r.jitter.add(next, r.at)
+}
+
+// byWall returns the schedule, or nil if there is none, and whether a call of its Next is in progress. Called by any goroutine.
+func (r *repeating) byWall() (schedule any, asked bool) {
+	if r.run == nil {
+		return nil, false
+	}
+	return r.schedule, r.run.asked.Load()
 }
 
 // plan sets the tick of the run for which the schedule has returned the time next, and which is due then, or later by the

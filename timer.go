@@ -53,6 +53,10 @@ type Timer struct {
 	returned atomic.Uint64
 	panics   atomic.Uint64
 
+	canceling atomic.Int64 // calls of Canceled in progress
+	handling  sync.Map     // has each Timeout for which a call of the panic handler is in progress
+	told      atomic.Bool  // the log has the warning of Shutdown
+
 	refusedFull, refusedStopped atomic.Uint64
 
 	lateness octave.Recorder

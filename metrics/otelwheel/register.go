@@ -59,7 +59,7 @@ var instruments = []instrument{
 		func(st *hashedwheel.Stats) int64 { return int64(st.Canceled) }},
 	{"timeouts.returned", "{timeout}", "Timeouts that were handed back by Stop.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Returned) }},
-	{"tasks.running", "{task}", "Tasks that have been started and have not returned.", false,
+	{"tasks.running", "{task}", "Tasks, and other calls of user code, that have been started and have not returned.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Running) }},
 	{"tasks.unsubmitted", "{task}", "Tasks that the executor did not take.", true,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Unsubmitted) }},

@@ -50,7 +50,7 @@ var metrics = []metric{
 		func(st *hashedwheel.Stats) float64 { return float64(st.Canceled) }},
 	{"timeouts_returned_total", "Timeouts that were handed back by Stop.", counter,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Returned) }},
-	{"tasks_running", "Tasks that have been started and have not returned.", gauge,
+	{"tasks_running", "Tasks, and other calls of user code, that have been started and have not returned.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Running) }},
 	{"tasks_unsubmitted_total", "Tasks that the executor did not take.", counter,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Unsubmitted) }},
