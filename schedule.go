@@ -426,6 +426,23 @@ func init() {
 	due.EachRun = func(t any, yield func(task any, at time.Time, repeats bool, over <-chan struct{})) {
 		t.(*Timer).eachRun(func(to *Timeout, over <-chan struct{}) { yield(to.Task(), to.Deadline(), to.repeats(), over) })
 	}
+	due.EachCall = func(t any, yield func(due.Call)) { t.(*Timer).eachCall(yield) }
+}
+
+// eachCall is due.EachCall.
+func (t *Timer) eachCall(yield func(due.Call)) {
+	t.checkMade()
+	if t.clock.Foreign() {
+		return
+	}
+	elapsed := t.clock.Elapsed()
+	t.eachActivity(elapsed, func(a activity) {
+		c := due.Call{What: a.what, Of: a.of, AtLeast: max(elapsed-a.since, 0)}
+		if a.to != nil {
+			c.At, c.Repeats = a.to.Deadline(), a.to.repeats()
+		}
+		yield(c)
+	})
 }
 
 // repeats reports whether the timeout is one that repeats.

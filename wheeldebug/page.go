@@ -56,16 +56,18 @@ func changesOf(last, now hashedwheel.Stats, d time.Duration) changes {
 	}
 }
 
-// A runs counts the tasks that are running and that are the same function, or have the same type.
+// A runs counts the calls in progress of the same function, or of a method of the same type: tasks, or what What says.
 type runs struct {
 	Task      string
+	What      string // "" for a task; "Next", "Canceled", "panic handler" or "submit"
 	Repeating bool
 	Running   int
 
-	// How long one of them has run, at least: since the first page that has seen it.
+	// How long one of them has run, at least: since the first page that has seen it, or since the timer itself has.
 	AtLeast time.Duration
 
-	// When the first of them was due. So no task has run for longer, unless its timeout was reset since it started.
+	// When the first of their timeouts was due. So no task has run for longer, unless its timeout was reset since it started. Zero
+	// for submit.
 	Due time.Time
 }
 
@@ -87,6 +89,7 @@ type kind struct {
 	code      uintptr // the entry of a function
 	own       string  // the name that a task of the library gives itself
 	repeating bool
+	what      string // in progress: see runs
 }
 
 func kindOf(task any, repeating bool) kind {
@@ -114,29 +117,21 @@ func ofLibrary(t reflect.Type) bool {
 	return false
 }
 
-// sightings says, for each run in progress, when the first page was made that has seen it: see due.EachRun.
-type sightings map[<-chan struct{}]time.Time
-
-// runsOf returns what is running, and what the next page has to know. Last is what the last page has seen.
-func runsOf(t *hashedwheel.Timer, now time.Time, last sightings) (all []runs, seen sightings) {
+// runsOf returns what is running.
+func runsOf(t *hashedwheel.Timer) (all []runs) {
 	rows := make(map[kind]*runs)
-	seen = make(sightings)
-	due.EachRun(t, func(task any, at time.Time, repeating bool, over <-chan struct{}) {
-		k := kindOf(task, repeating)
+	due.EachCall(t, func(c due.Call) {
+		k := kindOf(c.Of, c.Repeats)
+		k.what = c.What
 		r := rows[k]
 		if r == nil {
-			r = &runs{Task: k.name(), Repeating: repeating, Due: at}
+			r = &runs{Task: k.name(), What: c.What, Repeating: c.Repeats, Due: c.At}
 			rows[k] = r
 		}
-		first, ok := last[over]
-		if !ok {
-			first = now
-		}
-		seen[over] = first
 		r.Running++
-		r.AtLeast = max(r.AtLeast, now.Sub(first))
-		if at.Before(r.Due) {
-			r.Due = at
+		r.AtLeast = max(r.AtLeast, c.AtLeast)
+		if c.At.Before(r.Due) {
+			r.Due = c.At
 		}
 	})
 	for _, r := range rows {
@@ -145,7 +140,7 @@ func runsOf(t *hashedwheel.Timer, now time.Time, last sightings) (all []runs, se
 	slices.SortFunc(all, func(a, b runs) int {
 		return cmp.Or(b.Running-a.Running, cmp.Compare(a.Task, b.Task))
 	})
-	return all, seen
+	return all
 }
 
 func timerPageOf(t *hashedwheel.Timer, now time.Time) timerPage {
@@ -192,9 +187,14 @@ func (r *row) add(at, now time.Time) {
 	}
 }
 
-// name returns the name of a function, or of a type, as profiles have it: with the path of its package.
+// name returns the name of a function, a method or a type, as profiles have it: with the path of its package.
 func (k kind) name() string {
-	if k.own != "" {
+	switch {
+	case k.what == "Next" || k.what == "Canceled":
+		what := k.what
+		k.what, k.own = "", ""
+		return k.name() + "." + what
+	case k.own != "":
 		return k.own
 	}
 	if f := runtime.FuncForPC(k.code); f != nil {

@@ -13,6 +13,10 @@ var (
 	// the run is over. No two runs have the same channel.
 	EachRun func(timer any, yield func(task any, at time.Time, repeats bool, over <-chan struct{}))
 
+	// EachCall calls yield for the calls of user code that are in progress on goroutines of a timer, a *hashedwheel.Timer, or of its
+	// executor. If only one of the caller and the timer is in a synctest bubble, it finds none.
+	EachCall func(timer any, yield func(Call))
+
 	// Now returns the current tick of a timer, a *hashedwheel.Timer. If only one of the caller and the timer is in a synctest
 	// bubble, no clock tells the tick. Then Now returns the one that the worker has reached.
 	Now func(timer any) uint64
@@ -40,3 +44,12 @@ var (
 	// boundary the worker has not reached yet.
 	Wait func(timer any) bool
 )
+
+// A Call is a call of user code that is in progress.
+type Call struct {
+	What    string        // "" for a task; "Next", "Canceled", "panic handler" or "submit"
+	Of      any           // the task, the Schedule of Next, the task of Canceled, or the function
+	At      time.Time     // what Each yields of the timeout; zero for submit
+	Repeats bool          // the same
+	AtLeast time.Duration // since EachCall, or the timer itself, first found it
+}

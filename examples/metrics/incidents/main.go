@@ -50,6 +50,10 @@ var incidents = []incident{
 	{"full", "the timer is full", full},
 	{"stopped", "timeouts are armed after Stop", stopped},
 	{"shutdown", "a task calls Shutdown", shutdown},
+	{"hang", "tasks hang in a lock, with the default options", hang},
+	{"next", "the schedules of jobs hang in Next", hangInNext},
+	{"canceled", "a Canceled takes three seconds, thirty times a second", slowCanceled},
+	{"waits", "tasks wait for themselves", waitForThemselves},
 	{"storm", "a loop arms and cancels timeouts as fast as it can", storm},
 	{"suspended", "the process stands still for two seconds", suspended},
 }
@@ -279,11 +283,82 @@ func shutdown() *hashedwheel.Timer {
 }
 
 func end(timer *hashedwheel.Timer) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	_, err := timer.Shutdown(ctx)
 	slog.Error("Shutdown", "error", err)
 }
+
+func hang() *hashedwheel.Timer {
+	timer := newTimer()
+	go eachFor(timer, 60*time.Millisecond, lock)
+	return timer
+}
+
+func lock() { <-never } // as a Lock of a mutex that somebody keeps
+
+// eachFor arms timeouts, one each interval. It is a loop of its own goroutine, until the timer is stopped.
+func eachFor(timer *hashedwheel.Timer, interval time.Duration, task func()) {
+	for {
+		if _, err := timer.AfterFunc(0, task); errors.Is(err, hashedwheel.ErrStopped) {
+			return
+		}
+		time.Sleep(interval)
+	}
+}
+
+// A cron is a schedule that asks a server for the next time, from the second time on.
+type cron struct{ asked bool }
+
+func (c *cron) Next(prev time.Time) time.Time {
+	if c.asked {
+		<-never // the server does not answer
+	}
+	c.asked = true
+	return prev.Add(time.Second)
+}
+
+func hangInNext() *hashedwheel.Timer {
+	timer := newTimer()
+	for range 40 {
+		must(timer.Schedule(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {}), new(cron)))
+	}
+	return timer
+}
+
+// A transfer is canceled, and then tells somebody.
+type transfer struct{}
+
+func (*transfer) Run(*hashedwheel.Timeout)      {}
+func (*transfer) Canceled(*hashedwheel.Timeout) { time.Sleep(3 * time.Second) }
+
+func slowCanceled() *hashedwheel.Timer {
+	timer := newTimer()
+	go func() {
+		for {
+			to, err := timer.NewTimeout(new(transfer), time.Minute)
+			if err != nil {
+				return // stopped
+			}
+			to.Cancel()
+			time.Sleep(time.Second / 30)
+		}
+	}()
+	return timer
+}
+
+func waitForThemselves() *hashedwheel.Timer {
+	timer := newTimer()
+	for i := range 1200 {
+		must(timer.NewTimeout(hashedwheel.TaskFunc(replace), time.Duration(i)*500*time.Millisecond))
+	}
+	return timer
+}
+
+var program = context.Background()
+
+// replace waits until the run is over in which it is called.
+func replace(to *hashedwheel.Timeout) { to.WaitRunning(program) }
 
 func storm() *hashedwheel.Timer {
 	timer := newTimer()
