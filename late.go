@@ -1,9 +1,13 @@
 package hashedwheel
 
 import (
+	"maps"
 	"math"
+	"slices"
+	"sync"
 	"time"
 
+	"github.com/hashedwheel/hashedwheel/internal/due"
 	"github.com/hashedwheel/hashedwheel/internal/pool"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
@@ -58,6 +62,20 @@ func (s *spell) end(elapsed time.Duration) (lasted time.Duration, tell bool) {
 	return lasted, tell
 }
 
+// step is called with how long the first of those has waited that wait, if any do. It calls warn and over when these are to be logged.
+func (s *spell) step(elapsed, waited time.Duration, any bool, warn func(), over func(lasted time.Duration)) {
+	switch {
+	case waited >= tooLate:
+		if s.lasts(elapsed, waited) {
+			warn()
+		}
+	case !any:
+		if lasted, tell := s.end(elapsed); tell {
+			over(lasted)
+		}
+	}
+}
+
 // A workerLateness is how late timeouts were, at most, when the worker found them. Owned by the worker.
 type workerLateness struct {
 	warn   func(late time.Duration, behind bool) // Timer.warnLate; these two are immutable after New, and do not wait
@@ -89,17 +107,63 @@ func (l *workerLateness) report(elapsed time.Duration, behind bool) {
 }
 
 // A stall is a spell in which tasks are due and wait. It begins when one of them has waited for a second, and ends when none
-// waits. Owned by the worker.
+// waits. The same holds for keys that wait for a call: see waitingKeys. Owned by the worker.
 type stall struct {
-	pool *pool.Pool[*Timeout]                                // these are immutable after New
-	warn func(waited time.Duration, r pool.Report[*Timeout]) // Timer.warnStall; these two do not wait
-	over func(lasted time.Duration)                          // Timer.stallOver
+	pool     *pool.Pool[*Timeout]                                // these are immutable after New
+	keys     func() waitingKeys                                  // queues.waiting
+	warn     func(waited time.Duration, r pool.Report[*Timeout]) // Timer.warnStall; these four do not wait
+	over     func(lasted time.Duration)                          // Timer.stallOver
+	warnKeys func(waited time.Duration, k waitingKeys)           // Timer.warnKeys
+	keysOver func(lasted time.Duration)                          // Timer.keysOver
 
-	waits bool          // tasks may wait
+	waits bool          // tasks or keys may wait
 	from  time.Duration // a wait counts from here, or from the time at which its task was handed over if that is later
-	last  time.Duration // when check was last called while tasks might wait
+	last  time.Duration // when check was last called while tasks might wait, or half a second before the next call if that is later
 	next  time.Duration // when to look at the pool again, while timeouts come due in each round
 	spell
+	ofKeys spell
+}
+
+// waitingKeys says how many keys wait, and which of their queues has the one that has waited for longest.
+type waitingKeys struct {
+	keys    int           // in all queues
+	longest time.Duration // how long the first has waited
+	limit   int           // keyed.WithConcurrency of its queue
+}
+
+// queues has the queues in which keys of package keyed wait.
+type queues struct {
+	mu  sync.Mutex
+	all map[due.Queue]struct{} // without those in which none wait; nil until the first
+}
+
+func (q *queues) hold(queue due.Queue) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.all == nil {
+		q.all = make(map[due.Queue]struct{})
+	}
+	q.all[queue] = struct{}{}
+}
+
+func (q *queues) release(queue due.Queue) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	delete(q.all, queue)
+}
+
+func (q *queues) waiting() (w waitingKeys) {
+	q.mu.Lock()
+	all := slices.Collect(maps.Keys(q.all))
+	q.mu.Unlock() // a queue has a lock of its own, which is taken first when it calls hold
+	for _, queue := range all {
+		keys, longest, limit := queue.Waiting()
+		w.keys += keys
+		if keys > 0 && longest >= w.longest {
+			w.longest, w.limit = longest, limit
+		}
+	}
+	return w
 }
 
 // check is called at the end of a round. Emitted says that timeouts have come due in it. Check returns the time at which a
@@ -116,20 +180,35 @@ func (s *stall) check(elapsed time.Duration, emitted bool) (until time.Duration)
 		return math.MaxInt64 // another round comes soon anyway
 	}
 	r := s.pool.Report(func(to *Timeout) bool { return !to.isListed() }) // see worker.reconcile
-	if s.waits = r.Waiting > 0; !s.waits {
-		if lasted, tell := s.end(elapsed); tell {
-			s.over(lasted)
-		}
+	k := s.keys()
+	s.waits = r.Waiting > 0 || k.keys > 0
+	wait := time.Duration(math.MaxInt64) // until the next check
+	var waited, keysWaited time.Duration
+	if r.Waiting > 0 {
+		waited = min(elapsed-s.from, sinceListed(r.First, elapsed))
+		wait = untilLate(waited)
+	}
+	if k.keys > 0 {
+		keysWaited = min(elapsed-s.from, k.longest)
+		// Ever later. Otherwise the time of a bubble would go on forever where calls never return, and hide the deadlock.
+		wait = min(wait, max(untilLate(keysWaited), keysWaited/8))
+	}
+	s.step(elapsed, waited, r.Waiting > 0, func() { s.warn(waited, r) }, s.over)
+	s.ofKeys.step(elapsed, keysWaited, k.keys > 0, func() { s.warnKeys(keysWaited, k) }, s.keysOver)
+	if !s.waits {
 		return math.MaxInt64
 	}
-	wait, waited := checkEach, min(elapsed-s.from, sinceListed(r.First, elapsed))
-	if waited < tooLate {
-		wait = min(wait, tooLate-waited)
-	} else if s.lasts(elapsed, waited) {
-		s.warn(waited, r)
-	}
+	s.last += max(wait-checkEach, 0)
 	s.next = ticks.Later(elapsed, wait)
 	return s.next
+}
+
+// untilLate returns the time until the next check, if something has waited for so long.
+func untilLate(waited time.Duration) time.Duration {
+	if waited < tooLate {
+		return min(checkEach, tooLate-waited)
+	}
+	return checkEach
 }
 
 // A hang looks once a minute at the calls of user code that are in progress: tasks, Next, Canceled, the panic handler and submit.

@@ -376,7 +376,7 @@ func TestStaleEntryDoesNotWait(t *testing.T) {
 		pl.Limit = -1
 		const now = time.Minute
 		warned := 0
-		s := stall{pool: &pl, warn: func(time.Duration, pool.Report[*Timeout]) { warned++ }, waits: true, last: now}
+		s := stall{pool: &pl, keys: func() waitingKeys { return waitingKeys{} }, warn: func(time.Duration, pool.Report[*Timeout]) { warned++ }, waits: true, last: now}
 		pl.Add(&Timeout{bucket: bucket})
 		pl.Add(&Timeout{bucket: listedAt(now - 100*time.Millisecond)})
 		s.check(now, false)

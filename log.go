@@ -76,6 +76,16 @@ func (t *Timer) stallOver(lasted time.Duration) {
 	t.logSoon(slog.LevelInfo, "hashedwheel: tasks no longer wait", "lasted", logtext.Duration(lasted))
 }
 
+// warnKeys logs that keys of package keyed wait. It is stall.warnKeys, and keysOver is stall.keysOver.
+func (t *Timer) warnKeys(waited time.Duration, k waitingKeys) {
+	t.logSoon(slog.LevelWarn, fmt.Sprintf("hashedwheel: keys wait for WithConcurrency(%d): as many calls of expired are in progress", k.limit),
+		"waiting", k.keys, "late", logtext.Duration(waited))
+}
+
+func (t *Timer) keysOver(lasted time.Duration) {
+	t.logSoon(slog.LevelInfo, "hashedwheel: keys no longer wait", "lasted", logtext.Duration(lasted))
+}
+
 // warnHang logs that calls of user code do not return. It is hang.warn.
 func (t *Timer) warnHang() { t.soon(func() { t.logHang("more and more calls do not return") }) }
 

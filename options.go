@@ -34,7 +34,8 @@ func New(opts ...Option) (*Timer, error) {
 	t.makePools(c.tick, c.concurrency, c.executor)
 	t.worker.labels = labelsFor(c.name, "worker")
 	t.worker.late.warn, t.worker.late.over = t.warnLate, t.onTime
-	t.worker.stall = stall{pool: &t.tasks, warn: t.warnStall, over: t.stallOver}
+	t.worker.stall = stall{pool: &t.tasks, keys: t.queues.waiting,
+		warn: t.warnStall, over: t.stallOver, warnKeys: t.warnKeys, keysOver: t.keysOver}
 	t.worker.hang = hang{census: t.census, warn: t.warnHang}
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue

@@ -1,5 +1,7 @@
 package hashedwheel
 
+import "github.com/hashedwheel/hashedwheel/internal/due"
+
 // Stats are the counts of a timer: docs/guide.md explains them. When no call is in progress,
 //
 //	Accepted == Expired + Canceled + Returned + Pending
@@ -9,6 +11,8 @@ type Stats struct {
 	Pending int // timeouts armed and not ended
 	Due     int // pending ones that are due, and wait for a runner, the limit or the executor
 	Running int // tasks, and other calls of user code, in progress: Next, Canceled, the panic handler and submit
+
+	KeysWaiting int // keys of package keyed that have expired, and wait for keyed.WithConcurrency; they are not pending
 
 	Accepted uint64 // timeouts armed: new ones, ones reset when not pending, and the next runs of repeating ones
 	// Tasks started. A run of a repeating timeout counts when it is over. If the wall clock was set back when a run came due,
@@ -50,6 +54,7 @@ func (t *Timer) Stats() (st Stats) {
 	st.Queued = t.queued()
 	st.Due = min(t.tasks.Waiting()+t.light.Waiting(), st.Pending)
 	st.Running, st.Runners = t.running()
+	st.KeysWaiting = t.queues.waiting().keys
 	st.RejectedFull, st.RejectedStopped = t.refusedFull.Load(), t.refusedStopped.Load()
 	st.Panics = t.panics.Load()
 	if t.executor != nil {
@@ -156,3 +161,8 @@ func (t *Timer) ends() (e ends) {
 }
 
 func (e ends) all() uint64 { return e.expired + e.canceled + e.returned }
+
+func init() {
+	due.Hold = func(t any, q due.Queue) { t.(*Timer).queues.hold(q) }
+	due.Release = func(t any, q due.Queue) { t.(*Timer).queues.release(q) }
+}

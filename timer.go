@@ -53,6 +53,7 @@ type Timer struct {
 	returned atomic.Uint64
 	panics   atomic.Uint64
 
+	queues    queues       // of package keyed
 	canceling atomic.Int64 // calls of Canceled in progress
 	handling  sync.Map     // has each Timeout for which a call of the panic handler is in progress
 	told      atomic.Bool  // the log has the warning of Shutdown

@@ -27,6 +27,9 @@ func (tp *timerPage) write(b *bytes.Buffer, now time.Time) {
 	fmt.Fprintf(b, "\n%s\n", tp.Timer)
 	fmt.Fprintf(b, "pending %d, of these due and not started %d; running %d, runners %d, queued %d\n",
 		st.Pending, st.Due, st.Running, st.Runners, st.Queued)
+	if st.KeysWaiting > 0 {
+		fmt.Fprintf(b, "keys that wait for keyed.WithConcurrency %d\n", st.KeysWaiting)
+	}
 	for i, l := range st.Levels {
 		fmt.Fprintf(b, "level %d: %d timeouts in %d buckets\n", i, l.Timeouts, l.Occupied)
 	}

@@ -1,6 +1,6 @@
 // Package due tells package keyed which timeouts are due, and package wheeldebug which are pending. It is a bridge to what
 // package hashedwheel has no public methods for: that package sets the variables when it is initialized, in handle.go, reset.go,
-// schedule.go and log.go.
+// schedule.go, log.go and stats.go.
 package due
 
 import "time"
@@ -40,6 +40,9 @@ var (
 	// MoveAt is Move to a deadline, which must not be the zero Time.
 	MoveAt func(timeout any, deadline time.Time) bool
 
+	// Hold tells a timer, a *hashedwheel.Timer, that keys wait in a queue. Release tells it that none do any more.
+	Hold, Release func(timer any, q Queue)
+
 	// Wait reports whether tasks of a timer, a *hashedwheel.Timer, are due and wait for a runner. It misses those whose
 	// boundary the worker has not reached yet.
 	Wait func(timer any) bool
@@ -52,4 +55,11 @@ type Call struct {
 	At      time.Time     // what Each yields of the timeout; zero for submit
 	Repeats bool          // the same
 	AtLeast time.Duration // since EachCall, or the timer itself, first found it
+}
+
+// A Queue has keys that have expired and wait for WithConcurrency of package keyed.
+type Queue interface {
+	// Waiting returns how many keys wait, how long the first of them has waited, and how many calls may be in progress at the same
+	// time.
+	Waiting() (keys int, longest time.Duration, limit int)
 }

@@ -40,6 +40,8 @@ var metrics = []metric{
 		func(st *hashedwheel.Stats) float64 { return float64(st.Pending) }},
 	{"timeouts_due", "Timeouts that are due and whose task waits for a runner, a limit or an executor. They are pending.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Due) }},
+	{"keys_waiting", "Keys of package keyed that have expired and wait for WithConcurrency. They are not pending.", gauge,
+		func(st *hashedwheel.Stats) float64 { return float64(st.KeysWaiting) }},
 	{"timeouts_queued", "Timeouts that wait for the timer's goroutine to put them into a bucket, move them or remove them.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Queued) }},
 	{"timeouts_accepted_total", "Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task.", counter,

@@ -152,6 +152,9 @@ func TestLongIncidents(t *testing.T) {
 			page: `; running 40, (?s:.*)\n 40 10m\S+ 10m\S+ ago \*` + here + `cron.Next \(Next\) \(repeating\)\n`},
 		"canceled": {
 			log: `^$`, page: `; running [89]\d, (?s:.*)\n [89]\d 0s in \S+ \*` + here + `transfer.Canceled \(Canceled\)\n`},
+		"keys": {
+			log:  `^(WARN hashedwheel: keys wait for WithConcurrency\(4\): as many calls of expired are in progress timer=rpc waiting=\d+ late=\S+\n){9,11}$`,
+			page: `; running 4, .*\nkeys that wait for keyed.WithConcurrency 6[23]\d{3}\n(?s:.*)\n 4 \S+ 10m\S+ ago keyed.Map\[int,int\]\n`, alerts: []string{"HashedwheelKeysWait"}},
 		"waits": {
 			log:  `^(WARN hashedwheel: more and more calls do not return; most are incidents.replace timer=rpc calls=\d+ most=\d+ longest=\S+ running=\d+\n){8}$`,
 			page: `; running 1200, (?s:.*)\n 1200 \S+ 10m\S+ ago ` + here + `replace\n`, alerts: []string{"HashedwheelHangs"}},

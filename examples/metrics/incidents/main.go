@@ -21,6 +21,7 @@ import (
 
 	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/examples/internal/demo"
+	"github.com/hashedwheel/hashedwheel/keyed"
 	"github.com/hashedwheel/hashedwheel/wheeldebug"
 )
 
@@ -53,6 +54,7 @@ var incidents = []incident{
 	{"hang", "tasks hang in a lock, with the default options", hang},
 	{"next", "the schedules of jobs hang in Next", hangInNext},
 	{"canceled", "a Canceled takes three seconds, thirty times a second", slowCanceled},
+	{"keys", "calls of a keyed.Map hang at its WithConcurrency", hangingKeys},
 	{"waits", "tasks wait for themselves", waitForThemselves},
 	{"storm", "a loop arms and cancels timeouts as fast as it can", storm},
 	{"suspended", "the process stands still for two seconds", suspended},
@@ -346,6 +348,22 @@ func slowCanceled() *hashedwheel.Timer {
 	}()
 	return timer
 }
+
+func hangingKeys() *hashedwheel.Timer {
+	timer := newTimer()
+	sessions := keyed.New(timer, evict, keyed.WithConcurrency(4))
+	go func() {
+		for i := 0; ; i++ {
+			if sessions.Set(i, i, time.Second) != nil {
+				return // stopped
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	return timer
+}
+
+func evict(key, value int) { <-never }
 
 func waitForThemselves() *hashedwheel.Timer {
 	timer := newTimer()
