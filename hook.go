@@ -195,7 +195,7 @@ func (n *notified) notify(to *Timeout) {
 	defer n.count.end() // last, also if Canceled ends the goroutine
 	to.timer.canceling.Add(1)
 	defer to.timer.canceling.Add(-1)
-	defer to.timer.catch(to)
+	defer to.timer.catch(to, "Canceled")
 	n.canceler.Canceled(to)
 }
 

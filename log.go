@@ -13,19 +13,65 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/pool"
 )
 
-// reportPanic passes a panic to the panic handler, or logs it if there is none. To is nil for a panic of the executor.
-func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
+// reportPanic passes a panic to the panic handler, or logs it if there is none. To is nil for a panic of the executor. What says
+// which code has panicked.
+func (t *Timer) reportPanic(to *Timeout, what string, value any, stack []byte) {
 	t.panics.Add(1)
 	switch {
 	case to == nil:
-		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", userStack(stack))
+		t.logPanic("executor", "", "", value, stack)
 	case t.panicHandler != nil:
 		t.handling.Store(to, nil)
 		defer t.handling.Delete(to)
 		t.panicHandler(to, value, stack)
 	default:
-		t.log().Error("hashedwheel: task panicked", "panic", value, "timeout", to.String(), "stack", userStack(stack))
+		t.logPanic(what, taskName(to.Task()), to.String(), value, stack)
 	}
+}
+
+// logPanic logs a panic of what, in a task, and of a timeout if there is one. The first of a kind is logged at once, and later ones
+// once a minute.
+func (t *Timer) logPanic(what, task, timeout string, value any, stack []byte) {
+	tell := func(value any, times int) {
+		args := []any{"panic", value}
+		if timeout != "" {
+			args = append(args, "timeout", timeout)
+		}
+		if times > 1 {
+			args = append(args, "times", times)
+		}
+		t.log().Error("hashedwheel: "+what+" panicked", append(args, "stack", userStack(stack))...)
+	}
+	if t.clock.Foreign() { // there is no common clock
+		tell(value, 1)
+		return
+	}
+	kind, elapsed := what+" "+task, t.clock.Elapsed()
+	if times, now := t.flood.Add(kind, elapsed); now {
+		tell(value, times)
+		return
+	}
+	text := fmt.Sprint(value) // not the value, which may lead to the timeout
+	t.tellLater(t.flood.Keep(kind, elapsed, func(times int) { tell(text, times) }))
+}
+
+// tellLater has the panics logged that are kept, after a time, unless that is 0.
+func (t *Timer) tellLater(wait time.Duration) {
+	if wait > 0 {
+		time.AfterFunc(wait, func() {
+			t.soon(func() { t.tellLater(t.tellKept(false)) })
+		})
+	}
+}
+
+// tellKept logs the panics that are kept, if the last line of their kind was a minute ago, or all of them. It returns how long the
+// others must wait.
+func (t *Timer) tellKept(all bool) (wait time.Duration) {
+	write, wait := t.flood.Take(t.clock.Elapsed(), all)
+	for _, w := range write {
+		w()
+	}
+	return wait
 }
 
 // userStack returns the functions of a stack as one line, from the one that panicked to the methods of host (pools.go) or the
@@ -37,17 +83,17 @@ func userStack(stack []byte) string {
 	return logtext.Stack(stack, ofHost, ofPool)
 }
 
-// catch recovers a panic and reports it. It is for a defer statement.
-func (t *Timer) catch(to *Timeout) {
+// catch recovers a panic of what and reports it. It is for a defer statement.
+func (t *Timer) catch(to *Timeout, what string) {
 	if value := recover(); value != nil {
-		t.reportPanic(to, value, debug.Stack())
+		t.reportPanic(to, what, value, debug.Stack())
 	}
 }
 
 func init() {
 	due.Catch = func(to any) {
 		if value := recover(); value != nil {
-			to.(*Timeout).timer.reportPanic(to.(*Timeout), value, debug.Stack())
+			to.(*Timeout).timer.reportPanic(to.(*Timeout), "task", value, debug.Stack())
 		}
 	}
 }

@@ -151,7 +151,8 @@ func WithExecutor(submit func(run func()) error) Option {
 }
 
 // WithPanicHandler sets the function that is called for a panic in Run, in Canceled, or in Schedule.Next after a run.
-// It is called on the goroutine that panicked, with its stack. With nil, the default, the panic is logged.
+// It is called on the goroutine that panicked, with its stack. With nil, the default, the panic is logged: the first of a
+// task at once, and later ones once a minute.
 //
 // A panic in the handler is not recovered. So this handler makes each panic in a task crash the program:
 //

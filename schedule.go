@@ -208,7 +208,7 @@ func (r *repeating) goOn(to *Timeout, over bool) (again bool) {
 			again, ok = r.rearm(to, more, over)
 		}
 	}()
-	defer to.timer.catch(to) // a panic of the schedule ends the runs
+	defer to.timer.catch(to, "Schedule.Next") // a panic of the schedule ends the runs
 	if word := to.word.Load(); word&moved == 0 && status(word) == pending {
 		more = r.next(to.timer)
 	}

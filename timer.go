@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashedwheel/hashedwheel/internal/logtext"
 	"github.com/hashedwheel/hashedwheel/internal/octave"
 	"github.com/hashedwheel/hashedwheel/internal/pool"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
@@ -53,10 +54,11 @@ type Timer struct {
 	returned atomic.Uint64
 	panics   atomic.Uint64
 
-	queues    queues       // of package keyed
-	canceling atomic.Int64 // calls of Canceled in progress
-	handling  sync.Map     // has each Timeout for which a call of the panic handler is in progress
-	told      atomic.Bool  // the log has the warning of Shutdown
+	flood     logtext.Flood // of panics
+	queues    queues        // of package keyed
+	canceling atomic.Int64  // calls of Canceled in progress
+	handling  sync.Map      // has each Timeout for which a call of the panic handler is in progress
+	told      atomic.Bool   // the log has the warning of Shutdown
 
 	refusedFull, refusedStopped atomic.Uint64
 

@@ -155,6 +155,13 @@ func TestLongIncidents(t *testing.T) {
 		"keys": {
 			log:  `^(WARN hashedwheel: keys wait for WithConcurrency\(4\): as many calls of expired are in progress timer=rpc waiting=\d+ late=\S+\n){9,11}$`,
 			page: `; running 4, .*\nkeys that wait for keyed.WithConcurrency 6[23]\d{3}\n(?s:.*)\n 4 \S+ 10m\S+ ago keyed.Map\[int,int\]\n`, alerts: []string{"HashedwheelKeysWait"}},
+		"panic-flood": {
+			log: `^(ERROR hashedwheel: task panicked .* stack=".*broken.*\n){2}ERROR hashedwheel: task panicked .* times=\d+ stack=".*broken .*\n` +
+				`(ERROR hashedwheel: task panicked .* stack=".*broken(Too)? .*\n){9,11}$`,
+			page: ` 3[01]\d{3} \S+ panics\n`, alerts: []string{"HashedwheelPanics"}},
+		"submit-panics": {
+			log:  `^ERROR hashedwheel: executor panicked .* stack=".*broken.*\n(ERROR hashedwheel: executor panicked .* times=\d+ stack=".*broken .*\n){9,11}$`,
+			page: ` 3[01]\d{3} \S+ panics\n`, alerts: []string{"HashedwheelPanics", "HashedwheelUnsubmitted"}},
 		"waits": {
 			log:  `^(WARN hashedwheel: more and more calls do not return; most are incidents.replace timer=rpc calls=\d+ most=\d+ longest=\S+ running=\d+\n){8}$`,
 			page: `; running 1200, (?s:.*)\n 1200 \S+ 10m\S+ ago ` + here + `replace\n`, alerts: []string{"HashedwheelHangs"}},

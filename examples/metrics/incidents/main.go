@@ -48,6 +48,8 @@ var incidents = []incident{
 	{"refuses", "the executor refuses functions", refuses},
 	{"blocks", "the executor is full, and its submit blocks", blocks},
 	{"panics", "tasks panic", panics},
+	{"panic-flood", "each task panics, and another one now and then", panicFlood},
+	{"submit-panics", "the submit of an executor panics", submitPanics},
 	{"full", "the timer is full", full},
 	{"stopped", "timeouts are armed after Stop", stopped},
 	{"shutdown", "a task calls Shutdown", shutdown},
@@ -261,6 +263,21 @@ func panics() *hashedwheel.Timer {
 func broken() {
 	var balances map[string]int
 	balances["a"]++ //lint:ignore SA5000 this is the incident
+}
+
+func panicFlood() *hashedwheel.Timer {
+	timer := newTimer()
+	go eachFor(timer, 20*time.Millisecond, broken)
+	go eachFor(timer, 7*time.Minute, brokenToo)
+	return timer
+}
+
+func brokenToo() { panic("another fault") }
+
+func submitPanics() *hashedwheel.Timer {
+	timer := newTimer(hashedwheel.WithExecutor(func(func()) error { broken(); return nil }))
+	go eachFor(timer, 20*time.Millisecond, expire)
+	return timer
 }
 
 func full() *hashedwheel.Timer {
