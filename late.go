@@ -29,6 +29,8 @@ const (
 	tooLate   = time.Second // how late the worker must be, or how long a task must wait, for a warning
 	checkEach = tooLate / 2 // the time from one check for a stall to the next
 	warnEvery = time.Minute // the shortest time between two warnings of the same kind
+	calm      = 5 * tooLate // how long no task may have waited for tooLate when a stall ends although tasks wait
+	manyDue   = 1 << 16     // so many tasks that are due and have no limit take the processors from the worker
 )
 
 // A spell is a time in which something is wrong. It decides what is logged: a warning when it begins, another one each
@@ -38,13 +40,14 @@ type spell struct {
 	on     bool          // the spell lasts
 	told   bool          // there has been a warning of it
 	since  time.Duration // when it began
+	wrong  time.Duration // when something was last wrong
 	warned bool          // there has been a warning, of this spell or of one before
 	lastAt time.Duration // when the last warning was
 }
 
 // lasts is called while the spell lasts, with how late the latest task is. It reports whether to log a warning.
 func (s *spell) lasts(elapsed, late time.Duration) (warn bool) {
-	if !s.on {
+	if s.wrong = elapsed; !s.on {
 		s.on, s.since = true, elapsed-late
 	}
 	if s.warned && elapsed-s.lastAt < warnEvery {
@@ -54,23 +57,30 @@ func (s *spell) lasts(elapsed, late time.Duration) (warn bool) {
 	return true
 }
 
-// end is called when nothing is wrong, also if the spell was not on. It returns how long the spell has lasted, and whether to
-// log that.
-func (s *spell) end(elapsed time.Duration) (lasted time.Duration, tell bool) {
-	lasted, tell = elapsed-s.since, s.told
+// end is called when nothing is wrong, also if the spell was not on. At is when it was over. End returns how long the spell has
+// lasted, and whether to log that.
+func (s *spell) end(at time.Duration) (lasted time.Duration, tell bool) {
+	lasted, tell = at-s.since, s.told
 	s.on, s.told = false, false
 	return lasted, tell
 }
 
 // step is called with how long the first of those has waited that wait, if any do. It calls warn and over when these are to be logged.
+//
+// On a busy timer there is always a task that was just handed over, and waits. So a spell of waits also ends when none has waited for a
+// second for some time. It does not end sooner, because waits that grow begin with short ones.
 func (s *spell) step(elapsed, waited time.Duration, any bool, warn func(), over func(lasted time.Duration)) {
 	switch {
 	case waited >= tooLate:
 		if s.lasts(elapsed, waited) {
 			warn()
 		}
-	case !any:
-		if lasted, tell := s.end(elapsed); tell {
+	case !any, elapsed-s.wrong >= calm:
+		ended := elapsed
+		if any {
+			ended = s.wrong
+		}
+		if lasted, tell := s.end(ended); tell {
 			over(lasted)
 		}
 	}
@@ -83,7 +93,8 @@ type workerLateness struct {
 	found  bool                                  // a timeout has come due in this round
 	worst  time.Duration                         // in this round
 	most   time.Duration                         // since the last warning
-	behind bool                                  // the round before has left something to this one
+	behind time.Duration                         // when a round has last left something to the next one; long ago if none has
+	drains func() bool                           // whether very many tasks are due and wait for a processor; immutable after New
 	spell
 }
 
@@ -91,23 +102,25 @@ func (l *workerLateness) add(late time.Duration) { l.found, l.worst = true, max(
 
 // report is called at the end of a round. Behind says that the round leaves something to the next one.
 func (l *workerLateness) report(elapsed time.Duration, behind bool) {
+	if behind {
+		l.behind = elapsed
+	}
 	switch {
 	case l.worst > tooLate:
 		if l.most = max(l.most, l.worst); l.lasts(elapsed, l.worst) {
-			l.warn(l.most, l.behind || behind)
+			l.warn(l.most, elapsed-l.behind <= l.worst || l.drains())
 			l.most = 0
 		}
 	case l.found:
-		if lasted, tell := l.end(elapsed); tell {
+		if lasted, tell := l.end(l.wrong); tell {
 			l.over(lasted)
 		}
 		l.most = 0
 	}
-	l.found, l.worst, l.behind = false, 0, behind
+	l.found, l.worst = false, 0
 }
 
-// A stall is a spell in which tasks are due and wait. It begins when one of them has waited for a second, and ends when none
-// waits. The same holds for keys that wait for a call: see waitingKeys. Owned by the worker.
+// A stall is a spell in which tasks are due and wait. It begins when one of them has waited for a second: see spell.step. The same holds for keys that wait for a call: see waitingKeys. Owned by the worker.
 type stall struct {
 	pool     *pool.Pool[*Timeout]                                // these are immutable after New
 	keys     func() waitingKeys                                  // queues.waiting

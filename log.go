@@ -98,7 +98,12 @@ func init() {
 	}
 }
 
-// warnLate logs that the worker was late, and why: behind says that it had more to do than it could in a tick. It is
+// drains reports whether very many tasks wait for a processor alone. It is workerLateness.drains.
+func (t *Timer) drains() bool {
+	return t.executor == nil && t.tasks.Limit == 0 && t.tasks.Waiting() >= manyDue
+}
+
+// warnLate logs that the worker was late, and why: behind says that it, or the runners, had more to do than they could in a tick. It is
 // workerLateness.warn, and onTime is workerLateness.over. WarnStall and stallOver are those of stall. The worker calls all four.
 func (t *Timer) warnLate(late time.Duration, behind bool) {
 	why := "machine overloaded or suspended"
@@ -178,7 +183,7 @@ func (t *Timer) waitFor(r pool.Report[*Timeout]) string {
 	case r.AtLimit:
 		return fmt.Sprintf("WithMaxConcurrency(%d): as many tasks run", r.Running)
 	case x == nil:
-		return "a goroutine: tasks block, or the machine is overloaded"
+		return "a goroutine: tasks compute, or meet at a lock, or the machine is overloaded"
 	case x.Goroutines() < r.Starting:
 		return fmt.Sprintf("the executor: it has not run %d functions that it has taken", r.Starting-x.Goroutines())
 	default:

@@ -107,7 +107,7 @@ func TestAlerts(t *testing.T) {
 	expect("Full", `instance="x", team="c", timer="full", reason="full"`, "The timer full has too many pending timeouts and refuses more.")
 	expect("KeysWait", `instance="x", team="c", timer="hung"`, "Keys of maps of the timer hung have expired and wait for more than a second for WithConcurrency.")
 	expect("Hangs", `instance="x", team="c", timer="hanging"`, "More and more tasks of the timer hanging, or other calls of user code, do not return.")
-	expect("Panics", `instance="x", team="c", timer="panicking"`, "Tasks of the timer panicking panic.")
+	expect("Panics", `instance="x", team="c", timer="panicking"`, "Tasks of the timer panicking, or its calls of Next, Canceled or submit, panic.")
 	expect("Unsubmitted", `instance="x", team="c", timer="refused"`,
 		"The executor of the timer refused does not take tasks, so they run without it.")
 	require.NoError(t, os.WriteFile(test, fmt.Appendf(nil, "rule_files: [%q]\ntests:\n  - interval: 1m\n    input_series:\n%s    alert_rule_test:\n%s",
