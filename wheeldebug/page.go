@@ -83,11 +83,10 @@ type row struct {
 	Next, Last time.Time // the first and the last deadline
 }
 
-// A kind is what timeouts of one row have in common.
+// A kind is what timeouts of one row have in common. To find it makes no garbage, because a page asks for that of each timeout.
 type kind struct {
 	of        reflect.Type
-	code      uintptr // the entry of a function
-	own       string  // the name that a task of the library gives itself
+	code      uintptr // the entry of a function, or what tells tasks of the library of one type apart
 	repeating bool
 	what      string // in progress: see runs
 }
@@ -96,25 +95,22 @@ func kindOf(task any, repeating bool) kind {
 	k := kind{of: reflect.TypeOf(task), repeating: repeating}
 	if k.of.Kind() == reflect.Func {
 		k.code = reflect.ValueOf(task).Pointer()
-	} else if own, ok := task.(fmt.Stringer); ok && ofLibrary(k.of) {
-		k.own = own.String()
+	} else if own, ok := task.(interface{ Kind() uintptr }); ok && ofLibrary(k.of) {
+		k.code = own.Kind()
 	}
 	return k
 }
 
 var library = reflect.TypeFor[hashedwheel.Timer]().PkgPath()
 
-// ofLibrary reports whether a type is one of the library, or a pointer to one. The method String of another type may
-// reveal its fields.
+var packages = []string{library, library + "/clock", library + "/idle", library + "/keyed"}
+
+// ofLibrary reports whether a type is one of the library, or a pointer to one. The methods of another type may reveal its fields.
 func ofLibrary(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch t.PkgPath() {
-	case library, library + "/clock", library + "/idle", library + "/keyed":
-		return true
-	}
-	return false
+	return slices.Contains(packages, t.PkgPath())
 }
 
 // runsOf returns what is running.
@@ -125,7 +121,7 @@ func runsOf(t *hashedwheel.Timer) (all []runs) {
 		k.what = c.What
 		r := rows[k]
 		if r == nil {
-			r = &runs{Task: k.name(), What: c.What, Repeating: c.Repeats, Due: c.At}
+			r = &runs{Task: k.name(c.Of), What: c.What, Repeating: c.Repeats, Due: c.At}
 			rows[k] = r
 		}
 		r.Running++
@@ -149,7 +145,7 @@ func timerPageOf(t *hashedwheel.Timer, now time.Time) timerPage {
 		k := kindOf(task, repeating)
 		r := rows[k]
 		if r == nil {
-			r = &row{Task: k.name(), Repeating: repeating, Next: at, Last: at}
+			r = &row{Task: k.name(task), Repeating: repeating, Next: at, Last: at}
 			rows[k] = r
 		}
 		r.add(at, now)
@@ -187,23 +183,22 @@ func (r *row) add(at, now time.Time) {
 	}
 }
 
-// name returns the name of a function, a method or a type, as profiles have it: with the path of its package.
-func (k kind) name() string {
+// name returns the name of a function, a method or a type, as profiles have it: with the path of its package. A task of the library
+// says itself what it is. Task is one of the kind.
+func (k kind) name(task any) string {
+	method := ""
+	if k.what == "Next" || k.what == "Canceled" {
+		method = "." + k.what
+	} else if own, ok := task.(fmt.Stringer); ok && ofLibrary(k.of) {
+		return own.String()
+	}
 	switch {
-	case k.what == "Next" || k.what == "Canceled":
-		what := k.what
-		k.what, k.own = "", ""
-		return k.name() + "." + what
-	case k.own != "":
-		return k.own
+	case k.of.Kind() == reflect.Func:
+		return runtime.FuncForPC(k.code).Name() + method
+	case k.of.Kind() == reflect.Pointer && k.of.Name() == "":
+		return "*" + qualified(k.of.Elem()) + method
 	}
-	if f := runtime.FuncForPC(k.code); f != nil {
-		return f.Name()
-	}
-	if k.of.Kind() == reflect.Pointer && k.of.Name() == "" {
-		return "*" + qualified(k.of.Elem())
-	}
-	return qualified(k.of)
+	return qualified(k.of) + method
 }
 
 // qualified returns the name of a type with the path of its package.

@@ -2,6 +2,7 @@ package wheeldebug
 
 import (
 	"context"
+	"net"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/clock"
+	"github.com/hashedwheel/hashedwheel/idle"
 )
 
 // secret is a field of a task, which no page has.
@@ -256,6 +259,34 @@ func TestTasksOfTheLibrary(t *testing.T) {
 		require.Len(t, rows, 1)
 		require.Equal(t, "hashedwheel.Timer.Sleep", rows[0].Task)
 		cancel()
+	})
+}
+
+// Tasks of the library of one type are in rows of their own if they say different things.
+func TestTasksOfOneTypeOfTheLibrary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t)
+		c := clock.New(timer)
+		for range 2 {
+			c.AfterFunc(time.Hour, nop)
+			c.AfterFunc(time.Hour, func() {})
+			c.NewTimer(time.Hour)
+			c.NewTicker(time.Hour)
+		}
+		limit, err := idle.New(timer, time.Hour)
+		require.NoError(t, err)
+		for _, nc := range []net.Conn{new(conn), new(conn), struct{ *conn }{new(conn)}, struct{ *conn }{new(conn)}} {
+			_, err := limit.Conn(nc)
+			require.NoError(t, err)
+		}
+		var all []string
+		for _, r := range getJSON(t, Handler(timer)).Timers[0].Tasks {
+			require.Equal(t, 2, r.Pending)
+			all = append(all, r.Task)
+		}
+		require.ElementsMatch(t, []string{"clock.AfterFunc " + here + "nop", "clock.AfterFunc " + here + "TestTasksOfOneTypeOfTheLibrary.func1.1",
+			"clock.Timer", "clock.Ticker", "idle.Conn of *wheeldebug.conn", "idle.Conn of struct { *wheeldebug.conn }"}, all)
+		timer.Stop()
 	})
 }
 
