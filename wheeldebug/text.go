@@ -80,6 +80,9 @@ func (tp *timerPage) write(b *bytes.Buffer, now time.Time) {
 			r.Due, r.Minute, r.TenMinutes, r.Hour, r.Later, until(r.Next.Sub(now)), until(r.Last.Sub(now)), r.Task, repeats(r.Repeating))
 	}
 	w.Flush()
+	if len(tp.Tasks) > 0 {
+		fmt.Fprint(b, "last - next is the age of the oldest, where the timeouts of a row have one delay\n")
+	}
 }
 
 func repeats(repeating bool) string {

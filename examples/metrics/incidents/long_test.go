@@ -155,6 +155,7 @@ func TestLongIncidents(t *testing.T) {
 		"keys": {
 			log:  `^(WARN hashedwheel: keys wait for WithConcurrency\(4\): as many calls of expired are in progress timer=rpc waiting=\d+ late=\S+\n){9,11}$`,
 			page: `; running 4, .*\nkeys that wait for keyed.WithConcurrency 6[23]\d{3}\n(?s:.*)\n 4 \S+ 10m\S+ ago keyed.Map\[int,int\]\n`, alerts: []string{"HashedwheelKeysWait"}},
+		"leak": {log: `^$`, page: `\n 30[01]\d 100.0 % \d 30[01]\d 0 0 0 in \d+ms in (1m0s|59\S+s) ` + here + `noAnswer\n`},
 		"panic-flood": {
 			log: `^(ERROR hashedwheel: task panicked .* stack=".*broken.*\n){2}ERROR hashedwheel: task panicked .* times=\d+ stack=".*broken .*\n` +
 				`(ERROR hashedwheel: task panicked .* stack=".*broken(Too)? .*\n){9,11}$`,

@@ -38,6 +38,7 @@ var incidents = []incident{
 	{"not-found", "the same, and the panics of Cancel are recovered", notFound},
 	{"unstopped", "each request makes a timer of its own, and nobody stops it", unstopped},
 	{"forgotten", "each request arms a timeout, and nobody cancels it", forgotten},
+	{"leak", "one of three callers of the same function forgets to cancel its timeouts", leak},
 	{"unit", "a delay in milliseconds is multiplied by time.Second", wrongUnit},
 	{"connections", "each connection arms a repeating task, which goes on after its end", connections},
 	{"tick", "the tick is longer than the delays", longTick},
@@ -150,6 +151,37 @@ func forgotten() *hashedwheel.Timer {
 }
 
 func expire() {}
+
+func leak() *hashedwheel.Timer {
+	timer := newTimer()
+	go func() {
+		for ask(timer) && save(timer) && remove(timer) {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	return timer
+}
+
+func ask(timer *hashedwheel.Timer) (ok bool) { return answered(timer.AfterFunc(time.Minute, noAnswer)) }
+func save(timer *hashedwheel.Timer) (ok bool) {
+	return answered(timer.AfterFunc(time.Minute, noAnswer))
+}
+
+func remove(timer *hashedwheel.Timer) (ok bool) {
+	_, err := timer.AfterFunc(time.Minute, noAnswer)
+	return err == nil
+}
+
+func noAnswer() {}
+
+// answered cancels the timeout of a call when its answer is here.
+func answered(to *hashedwheel.Timeout, err error) (ok bool) {
+	if err != nil {
+		return false // stopped
+	}
+	time.AfterFunc(100*time.Millisecond, func() { to.Cancel() })
+	return true
+}
 
 func wrongUnit() *hashedwheel.Timer {
 	timer, milliseconds := newTimer(), 500_000_000

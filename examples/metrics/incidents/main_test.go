@@ -135,6 +135,7 @@ func TestCommandsFindIt(t *testing.T) {
 		"suspended":        {says: `(?s)WARN hashedwheel: timeouts fired late; machine overloaded or suspended timer=rpc late=[12].*10 tasks were late|10 tasks were late.*WARN hashedwheel: timeouts fired late; machine overloaded or suspended timer=rpc late=[12]`},
 		"unstopped":        {command: "hashedwheel.New$", finds: `(?m) main.perRequest$`},
 		"forgotten":        {command: "inuse_objects", finds: `(?m) main.forgotten$`},
+		"leak":             {command: "inuse_objects", finds: `(?m) main.remove$`},
 		"limit":            {command: "goroutine?debug=1", finds: `(?m)^2 @ .*\n# labels: {"hashedwheel":"rpc", "hashedwheel.role":"runner"}\n(#.*\n)*#.*\smain[.]charge`},
 		"storm":            {command: "Timer..newTimeout$|Timeout", finds: `flat% .*\n.* main\.retry\n`},
 		"storm, by labels": {command: "tagfocus hashedwheel=rpc", omits: `main\.(retry|storm)`},
