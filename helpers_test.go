@@ -159,7 +159,7 @@ func verifyBuckets(t testing.TB, w *wheel, pend map[*Timeout]bool) (leave []*Tim
 // worker back, which starts a round. The end of the test does so at the latest.
 func hold(t testing.TB, timer *Timer) (giveBack func()) {
 	t.Helper()
-	require.True(t, timer.worker.claimRound(), "a round is in progress")
+	require.True(t, timer.worker.requestRound(), "a round is in progress")
 	giveBack = sync.OnceFunc(func() { go timer.worker.run() })
 	t.Cleanup(giveBack)
 	return giveBack

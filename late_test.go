@@ -414,7 +414,7 @@ func TestStallWhileTimeoutsMoveDown(t *testing.T) {
 			require.NoError(t, err)
 		}
 		pass(time.Second)
-		next := start.Add(timer.clock.Boundary(timer.worker.wheel.next))
+		next := start.Add(timer.clock.Boundary(timer.worker.wheel.nextVisit))
 		for range 2 { // due when these move down
 			_, err := timer.NewTimeoutAt(TaskFunc(func(*Timeout) { <-hang }), next)
 			require.NoError(t, err)

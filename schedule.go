@@ -236,15 +236,15 @@ func (r *repeating) next(t *Timer) (more bool) {
 		r.delay = r.jitter.of(r.period)
 		r.tick = c.At(r.exact + r.delay) // Never if a sum has overflowed: see jitter.of
 		if r.skips {
-			r.tick = max(r.tick, r.earliest(c))
+			r.tick = max(r.tick, r.notBefore(c))
 		}
 	}
 	return true
 }
 
-// earliest returns the tick of a run that was due before: the current one, so that the run follows at once. If a run has
+// notBefore returns the tick of a run that was due before: the current one, so that the run follows at once. If a run has
 // begun in the current tick already, or none at all, it returns the next one. A fixed rate has no such limit.
-func (r *repeating) earliest(c *ticks.Clock) uint64 {
+func (r *repeating) notBefore(c *ticks.Clock) uint64 {
 	now := c.Now()
 	if r.begun == now || r.begun == 0 {
 		return now + 1
@@ -275,7 +275,7 @@ func (r *repeating) plan(t *Timer, next, due time.Time) {
 	r.tick, r.at = tick, next.Round(0) // see timeOf
 	if passed {
 		// Continue from this tick. Otherwise the task would make up for all missed runs, one at each tick.
-		r.tick = max(tick, r.earliest(&t.clock))
+		r.tick = max(tick, r.notBefore(&t.clock))
 		r.at = r.timeOf(t, r.tick)
 	}
 }

@@ -332,7 +332,7 @@ func TestStopWhileTheWorkerDrains(t *testing.T) {
 	const n = 3500
 	timer := newTimer(t, WithTick(time.Hour))
 	w := &timer.worker
-	require.True(t, w.claimRound()) // the test is the worker
+	require.True(t, w.requestRound()) // the test is the worker
 	for range n {
 		_, err := timer.AfterFunc(time.Hour, nop)
 		require.NoError(t, err)
@@ -366,7 +366,7 @@ func TestStopWaitsForTheRound(t *testing.T) {
 			require.NoError(t, err)
 			if woken {
 				timer.worker.wakeNow()
-				require.EqualValues(t, again, timer.worker.state.Load())
+				require.EqualValues(t, workingAgain, timer.worker.state.Load())
 			}
 			left := make(chan []*Timeout, 1)
 			go func() { left <- timer.Stop() }()
