@@ -20,6 +20,22 @@ func (bridge) EachRun(t any, yield func(task any, at time.Time, repeats bool, ov
 	t.(*Timer).eachRun(func(to *Timeout, over <-chan struct{}) { yield(to.Task(), to.Deadline(), to.repeats(), over) })
 }
 
+func (bridge) EachCall(t any, yield func(due.Call)) {
+	timer := t.(*Timer)
+	timer.checkMade()
+	if timer.clock.Foreign() {
+		return
+	}
+	elapsed := timer.clock.Elapsed()
+	timer.eachActivity(elapsed, func(a activity) {
+		c := due.Call{What: a.what, Of: a.of, AtLeast: max(elapsed-a.since, 0)}
+		if a.to != nil {
+			c.At, c.Repeats = a.to.Deadline(), a.to.repeats()
+		}
+		yield(c)
+	})
+}
+
 func (bridge) Now(t any) uint64     { return t.(*Timer).latest(t.(*Timer).clock.NowOrZero()) }
 func (bridge) NowHere(t any) uint64 { return t.(*Timer).latest(t.(*Timer).clock.Now()) }
 
@@ -35,11 +51,14 @@ func (bridge) MoveAt(to any, deadline time.Time) bool { return to.(*Timeout).mov
 
 func (bridge) Catch(to any) {
 	if value := recover(); value != nil {
-		to.(*Timeout).timer.reportPanic(to.(*Timeout), value, debug.Stack())
+		to.(*Timeout).timer.reportPanic(to.(*Timeout), "task", value, debug.Stack())
 	}
 }
 
 func (bridge) Waits(t any) bool { return t.(*Timer).tasks.Waiting() > 0 }
+
+func (bridge) Hold(t any, q due.Queue)    { t.(*Timer).queues.hold(q) }
+func (bridge) Release(t any, q due.Queue) { t.(*Timer).queues.release(q) }
 
 // repeats reports whether the timeout is one that repeats.
 func (to *Timeout) repeats() bool {

@@ -296,7 +296,7 @@ func checkGroup(t *testing.T, g *Group, want int) {
 func HistogramOf(all ...time.Duration) (h Histogram) {
 	for _, d := range all {
 		h.counts[octave.Class(d)]++
-		h.sum += d
+		h.sum = h.sum.Add(d, 1)
 	}
 	return h
 }

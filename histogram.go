@@ -14,7 +14,7 @@ import (
 // for each doubling of the duration. The zero value is empty.
 type Histogram struct {
 	counts [octave.Classes]uint64
-	sum    time.Duration
+	sum    octave.Sum
 }
 
 // Count returns how many durations have been counted.
@@ -25,8 +25,12 @@ func (h Histogram) Count() (n uint64) {
 	return n
 }
 
-// Sum returns the sum of the durations, to the nanosecond.
-func (h Histogram) Sum() time.Duration { return h.sum }
+// Sum returns the sum of the durations, to the nanosecond, or the longest Duration if the sum is longer. That is 292 years,
+// which the tasks of a timer can be late, all together: see SumSeconds.
+func (h Histogram) Sum() time.Duration { return h.sum.Duration() }
+
+// SumSeconds returns the sum of the durations in seconds. Unlike Sum it has no upper limit, so it is for metrics.
+func (h Histogram) SumSeconds() float64 { return h.sum.Seconds() }
 
 // Quantile returns a duration that at least the fraction q, 0 to 1, of the durations do not exceed, or 0 if there are
 // none. The result may be too long by a quarter, or by 1.5 microseconds if that is more. Beyond three hours it is the
@@ -50,7 +54,7 @@ func (h Histogram) Sub(before Histogram) Histogram {
 	for class := range h.counts {
 		h.counts[class] -= before.counts[class]
 	}
-	h.sum -= before.sum
+	h.sum = h.sum.Sub(before.sum)
 	return h
 }
 
@@ -85,5 +89,5 @@ func (h Histogram) MarshalJSON() ([]byte, error) {
 		Count                     uint64
 		Sum                       time.Duration
 		P50, P90, P99, P999, P100 time.Duration
-	}{h.Count(), h.sum, h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99), h.Quantile(0.999), h.Quantile(1)})
+	}{h.Count(), h.Sum(), h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99), h.Quantile(0.999), h.Quantile(1)})
 }

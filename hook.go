@@ -187,13 +187,15 @@ func (n *notified) notices() *notices { return &n.count }
 func (n *notified) disarmed(to *Timeout, byCancel bool) {
 	if byCancel {
 		n.count.begin()
-		to.timer.calls.Call(func() { n.notify(to) })
+		to.timer.calls.CallFor(to, func() { n.notify(to) })
 	}
 }
 
 func (n *notified) notify(to *Timeout) {
 	defer n.count.end() // last, also if Canceled ends the goroutine
-	defer to.timer.catch(to)
+	to.timer.canceling.Add(1)
+	defer to.timer.canceling.Add(-1)
+	defer to.timer.catch(to, "Canceled")
 	n.canceler.Canceled(to)
 }
 

@@ -1,9 +1,12 @@
 package hashedwheel
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -161,6 +164,61 @@ func TestStallEndsWhenNothingWaits(t *testing.T) {
 	})
 }
 
+// On a busy timer some task always waits for a moment. Three waits of six seconds each, a minute and more apart, are three in the log.
+func TestStallEndsOnABusyTimer(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, WithMaxConcurrency(1), option)
+		start := time.Now()
+		for range 3 {
+			_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) { time.Sleep(10 * time.Millisecond) }), 0, 100*time.Millisecond)
+			require.NoError(t, err)
+		}
+		for i := range 3 {
+			_, err := timer.AfterFunc(time.Duration(10+70*i)*time.Second, func() { time.Sleep(6 * time.Second) })
+			require.NoError(t, err)
+		}
+		pass(4 * time.Minute)
+		timer.Stop()
+		pass(time.Second)
+		all := messages(log, start)
+		require.Len(t, all, 6, all)
+		for i, line := range all {
+			if i%2 == 0 {
+				require.Regexp(t, ` WARN tasks are due and wait for WithMaxConcurrency\(1\): as many tasks run waiting=\d+ late=1\S*s running=1$`, line)
+			} else {
+				require.Regexp(t, ` INFO tasks no longer wait lasted=[67]\S*s$`, line)
+			}
+		}
+	})
+}
+
+// While a million tasks compute, the worker comes late because they do. The log does not blame the machine, unless a limit makes them wait.
+func TestLateWorkerInADrain(t *testing.T) {
+	for limit, machine := range map[int]bool{0: false, 1: true} {
+		synctest.Test(t, func(t *testing.T) {
+			option, log := logged()
+			timer := newTimer(t, WithMaxConcurrency(limit), option)
+			hold(t, timer)
+			release := make(chan struct{})
+			timer.tasks.Procs = 1
+			for range manyDue + 100 {
+				_, err := timer.AfterFunc(0, func() { <-release })
+				require.NoError(t, err)
+			}
+			time.Sleep(timer.Tick())
+			w := &timer.worker
+			w.round()
+			w.late.behind = math.MinInt64 / 2 // the round has left something to the next one
+			w.late.add(3 * time.Second)
+			w.late.report(timer.clock.Elapsed(), false)
+			synctest.Wait()
+			close(release)
+			require.Equal(t, machine, strings.Contains(log.String(), "machine"), log)
+		})
+	}
+}
+
 // A repeating task that is slower than its period is late, but it does not wait.
 func TestSlowRatesDoNotWait(t *testing.T) {
 	virtual(t, func(t *testing.T) {
@@ -198,15 +256,15 @@ func TestSuspensionIsNotAStall(t *testing.T) {
 		want                  []string
 	}{
 		{50 * time.Millisecond, 900 * time.Millisecond, time.Millisecond, nil},
-		{50 * time.Millisecond, 1500 * time.Millisecond, time.Millisecond, []string{late("1.75s", "1.35s"), onTime("1.8s", "1.4s")}},
-		{950 * time.Millisecond, 1500 * time.Millisecond, time.Millisecond, []string{late("2.65s", "1.35s"), onTime("2.7s", "1.4s")}},
-		{50 * time.Millisecond, 3 * time.Second, time.Millisecond, []string{late("3.25s", "2.85s"), onTime("3.3s", "2.9s")}},
+		{50 * time.Millisecond, 1500 * time.Millisecond, time.Millisecond, []string{late("1.75s", "1.35s"), onTime("1.8s", "1.35s")}},
+		{950 * time.Millisecond, 1500 * time.Millisecond, time.Millisecond, []string{late("2.65s", "1.35s"), onTime("2.7s", "1.35s")}},
+		{50 * time.Millisecond, 3 * time.Second, time.Millisecond, []string{late("3.25s", "2.85s"), onTime("3.3s", "2.85s")}},
 		{50 * time.Millisecond, 3 * time.Second, 2100 * time.Millisecond, []string{
-			late("3.25s", "2.85s"), onTime("3.3s", "2.9s"), stall("4.25s"), "5.75s INFO tasks no longer wait lasted=2.5s",
+			late("3.25s", "2.85s"), onTime("3.3s", "2.85s"), stall("4.25s"), "5.75s INFO tasks no longer wait lasted=2.5s",
 		}},
 		{50 * time.Millisecond, time.Hour, 2100 * time.Millisecond, []string{
 			late("1h0m0.25s", "1h0m0s"), stall("1h0m1.25s"),
-			"1h0m2.75s INFO tasks no longer wait lasted=2.5s", onTime("1h0m10.3s", "1h0m10s"),
+			"1h0m2.75s INFO tasks no longer wait lasted=2.5s", onTime("1h0m10.3s", "1h0m0s"),
 		}},
 	} {
 		virtual(t, func(t *testing.T) {
@@ -337,7 +395,7 @@ func TestLateWorkerWarnsNotTooOften(t *testing.T) {
 		w.state.Store(resting)
 		_, err := timer.Shutdown(t.Context())
 		require.NoError(t, err)
-		require.Regexp(t, `^.* late=3s\n.* late=5s\n.* late=3s\n.*INFO.* lasted=2m4s\n$`, log.String())
+		require.Regexp(t, `^.* late=3s\n.* late=5s\n.* late=3s\n.*INFO.* lasted=2m3s\n$`, log.String())
 	})
 }
 
@@ -374,7 +432,7 @@ func TestStaleEntryDoesNotWait(t *testing.T) {
 		pl.Limit = -1
 		const now = time.Minute
 		warned := 0
-		s := stall{pool: &pl, warn: func(time.Duration, pool.Report[*Timeout]) { warned++ }, waits: true, last: now}
+		s := stall{pool: &pl, keys: func() waitingKeys { return waitingKeys{} }, warn: func(time.Duration, pool.Report[*Timeout]) { warned++ }, waits: true, last: now}
 		pl.Add(&Timeout{bucket: bucket})
 		pl.Add(&Timeout{bucket: listedAt(now - 100*time.Millisecond)})
 		s.check(now, false)
@@ -402,3 +460,140 @@ func TestCanceledIsNotLate(t *testing.T) {
 		require.Empty(t, log.String())
 	})
 }
+
+// More and more tasks hang. After six minutes the log says so, once a minute, with the function that most of them are in, how
+// many calls are long, and for how long. When no more come, it says nothing. When they return, nothing is left.
+func TestHangIsLogged(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, option)
+		start := time.Now()
+		release := make(chan struct{})
+		end := sync.OnceFunc(func() { close(release) })
+		defer end()
+		for i := range 1200 {
+			task := func() { <-release }
+			if i%12 == 0 {
+				task = func() { hangs(release) }
+			}
+			_, err := timer.AfterFunc(250*time.Millisecond+time.Duration(i)*500*time.Millisecond, task) // none at the moment of a look
+			require.NoError(t, err)
+		}
+		far, err := timer.AfterFunc(100*time.Hour, nop)
+		require.NoError(t, err)
+		for i := range 15 * 60 * 10 { // a round at each tick
+			_, err := far.Reset(100*time.Hour - time.Duration(i)*time.Second)
+			require.NoError(t, err)
+			pass(100 * time.Millisecond)
+		}
+		var want []string
+		for minute := 6; minute <= 11; minute++ {
+			long := min(120*(minute-1), 1200)
+			want = append(want, fmt.Sprintf("%dm0s WARN more and more calls do not return; most are hashedwheel.TestHangIsLogged.func1.2 calls=%d most=%d longest=%dm0s running=%d",
+				minute, long, long/12*11, minute-1, min(120*minute, 1200)))
+		}
+		require.Equal(t, want, messages(log, start))
+		end()
+		pass(time.Second)
+		require.Zero(t, timer.Stats().Running)
+	})
+}
+
+func hangs(release chan struct{}) { <-release }
+
+// Tasks that are long by design are not in the log: some that run all the time, and others that take three minutes each, of
+// which as many end as begin after a while.
+func TestLongTasksAreNotLogged(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, option)
+		release := make(chan struct{})
+		for i := range 40 {
+			_, err := timer.AfterFunc(time.Duration(i)*5*time.Second, func() { <-release }) // for all of the test
+			require.NoError(t, err)
+		}
+		for i := range 360 {
+			length := 3*time.Minute + time.Duration(i%20)*time.Second
+			_, err := timer.AfterFunc(time.Duration(i)*5*time.Second, func() { time.Sleep(length) })
+			require.NoError(t, err)
+			_, err = timer.NewTimeout(TaskFunc(func(to *Timeout) { time.Sleep(length) }), time.Duration(i)*5*time.Second)
+			require.NoError(t, err)
+		}
+		pass(30 * time.Minute)
+		close(release)
+		pass(time.Hour)
+		require.Empty(t, log.String())
+	})
+}
+
+// A stuckTask is stuck where it says.
+type stuckTask struct{ release chan struct{} }
+
+func (s *stuckTask) Run(*Timeout)      {}
+func (s *stuckTask) Canceled(*Timeout) { <-s.release }
+func (s *stuckTask) Next(prev time.Time) time.Time {
+	if prev.Nanosecond() != 0 { // a run is over
+		<-s.release
+	}
+	return prev.Add(time.Millisecond)
+}
+
+// One call is enough for a warning where no program waits by design. The log names it, and the timer does not wake up again while
+// nothing changes.
+func TestStuckCallsAreLogged(t *testing.T) {
+	for name, c := range map[string]struct {
+		play func(timer *Timer, s *stuckTask) error
+		most string
+	}{
+		"Next": {func(timer *Timer, s *stuckTask) error {
+			_, err := timer.Schedule(TaskFunc(func(*Timeout) {}), s)
+			return err
+		}, "*hashedwheel.stuckTask.Next"},
+		"Next in a group": {func(timer *Timer, s *stuckTask) error {
+			_, err := NewGroup(timer).Schedule(TaskFunc(func(*Timeout) {}), s)
+			return err
+		}, "*hashedwheel.stuckTask.Next"},
+		"Canceled": {func(timer *Timer, s *stuckTask) error {
+			to, err := timer.NewTimeout(s, time.Hour)
+			to.Cancel()
+			return err
+		}, "*hashedwheel.stuckTask.Canceled"},
+		"panic handler": {func(timer *Timer, s *stuckTask) error {
+			timer.panicHandler = func(*Timeout, any, []byte) { hangs(s.release) }
+			_, err := timer.AfterFunc(0, func() { panic("on purpose") })
+			return err
+		}, "hashedwheel.TestStuckCallsAreLogged.func4.1"},
+		"WaitRunning": {func(timer *Timer, s *stuckTask) error {
+			_, err := timer.NewTimeout(TaskFunc(waitsForItself), 0)
+			return err
+		}, "hashedwheel.waitsForItself"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				option, log := logged()
+				timer := newTimer(t, option)
+				start := time.Now()
+				s := &stuckTask{make(chan struct{})}
+				defer close(s.release)
+				if name == "WaitRunning" {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					waiting = ctx
+				}
+				require.NoError(t, c.play(timer, s))
+				pass(5 * time.Minute)
+				all := messages(log, start)
+				require.Len(t, all, 1)
+				require.Regexp(t, `^1m\S+ WARN more and more calls do not return; most are `+regexp.QuoteMeta(c.most)+` calls=1 most=1 longest=1m0s running=1$`, all[0])
+				require.Equal(t, 1, timer.Stats().Running)
+				before := timer.Stats().Wakeups
+				pass(time.Hour)
+				require.Equal(t, before, timer.Stats().Wakeups)
+			})
+		})
+	}
+}
+
+var waiting context.Context // of waitsForItself
+
+func waitsForItself(to *Timeout) { to.WaitRunning(waiting) }

@@ -12,17 +12,65 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/pool"
 )
 
-// reportPanic passes a panic to the panic handler, or logs it if there is none. To is nil for a panic of the executor.
-func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
+// reportPanic passes a panic to the panic handler, or logs it if there is none. To is nil for a panic of the executor. What says
+// which code has panicked.
+func (t *Timer) reportPanic(to *Timeout, what string, value any, stack []byte) {
 	t.panics.Add(1)
 	switch {
 	case to == nil:
-		t.log().Error("hashedwheel: executor panicked", "panic", value, "stack", userStack(stack))
+		t.logPanic("executor", "", "", value, stack)
 	case t.panicHandler != nil:
+		t.handling.Store(to, nil)
+		defer t.handling.Delete(to)
 		t.panicHandler(to, value, stack)
 	default:
-		t.log().Error("hashedwheel: task panicked", "panic", value, "timeout", to.String(), "stack", userStack(stack))
+		t.logPanic(what, taskName(to.Task()), to.String(), value, stack)
 	}
+}
+
+// logPanic logs a panic of what, in a task, and of a timeout if there is one. The first of a kind is logged at once, and later ones
+// once a minute.
+func (t *Timer) logPanic(what, task, timeout string, value any, stack []byte) {
+	tell := func(value any, times int) {
+		args := []any{"panic", value}
+		if timeout != "" {
+			args = append(args, "timeout", timeout)
+		}
+		if times > 1 {
+			args = append(args, "times", times)
+		}
+		t.log().Error("hashedwheel: "+what+" panicked", append(args, "stack", userStack(stack))...)
+	}
+	if t.clock.Foreign() { // there is no common clock
+		tell(value, 1)
+		return
+	}
+	kind, elapsed := what+" "+task, t.clock.Elapsed()
+	if times, now := t.flood.Add(kind, elapsed); now {
+		tell(value, times)
+		return
+	}
+	text := fmt.Sprint(value) // not the value, which may lead to the timeout
+	t.tellLater(t.flood.Keep(kind, elapsed, func(times int) { tell(text, times) }))
+}
+
+// tellLater has the panics logged that are kept, after a time, unless that is 0.
+func (t *Timer) tellLater(wait time.Duration) {
+	if wait > 0 {
+		time.AfterFunc(wait, func() {
+			t.soon(func() { t.tellLater(t.tellKept(false)) })
+		})
+	}
+}
+
+// tellKept logs the panics that are kept, if the last line of their kind was a minute ago, or all of them. It returns how long the
+// others must wait.
+func (t *Timer) tellKept(all bool) (wait time.Duration) {
+	write, wait := t.flood.Take(t.clock.Elapsed(), all)
+	for _, w := range write {
+		w()
+	}
+	return wait
 }
 
 // userStack returns the functions of a stack as one line, from the one that panicked to the methods of host (pools.go) or the
@@ -34,14 +82,19 @@ func userStack(stack []byte) string {
 	return logtext.Stack(stack, ofHost, ofPool)
 }
 
-// catch recovers a panic and reports it. It is for a defer statement.
-func (t *Timer) catch(to *Timeout) {
+// catch recovers a panic of what and reports it. It is for a defer statement.
+func (t *Timer) catch(to *Timeout, what string) {
 	if value := recover(); value != nil {
-		t.reportPanic(to, value, debug.Stack())
+		t.reportPanic(to, what, value, debug.Stack())
 	}
 }
 
-// warnLate logs that the worker was late, and why: behind says that it had more to do than it could in a tick. It is
+// drains reports whether very many tasks wait for a processor alone. It is workerLateness.drains.
+func (t *Timer) drains() bool {
+	return t.executor == nil && t.tasks.Limit == 0 && t.tasks.Waiting() >= manyDue
+}
+
+// warnLate logs that the worker was late, and why: behind says that it, or the runners, had more to do than they could in a tick. It is
 // workerLateness.warn, and onTime is workerLateness.over. WarnStall and stallOver are those of stall. The worker calls all four.
 func (t *Timer) warnLate(late time.Duration, behind bool) {
 	why := "machine overloaded or suspended"
@@ -65,13 +118,63 @@ func (t *Timer) stallOver(lasted time.Duration) {
 	t.logSoon(slog.LevelInfo, "hashedwheel: tasks no longer wait", "lasted", logtext.Duration(lasted))
 }
 
+// warnKeys logs that keys of package keyed wait. It is stall.warnKeys, and keysOver is stall.keysOver.
+func (t *Timer) warnKeys(waited time.Duration, k waitingKeys) {
+	t.logSoon(slog.LevelWarn, fmt.Sprintf("hashedwheel: keys wait for WithConcurrency(%d): as many calls of expired are in progress", k.limit),
+		"waiting", k.keys, "late", logtext.Duration(waited))
+}
+
+func (t *Timer) keysOver(lasted time.Duration) {
+	t.logSoon(slog.LevelInfo, "hashedwheel: keys no longer wait", "lasted", logtext.Duration(lasted))
+}
+
+// warnHang logs that calls of user code do not return. It is hang.warn.
+func (t *Timer) warnHang() { t.soon(func() { t.logHang("more and more calls do not return") }) }
+
+// logHang logs what is wrong, with how many calls of user code have been in progress for long, and in which function most of them
+// are.
+func (t *Timer) logHang(what string) {
+	elapsed := t.clock.Elapsed()
+	calls, most, longest := make(map[string]int), "", time.Duration(0)
+	long := 0
+	t.eachActivity(elapsed, func(a activity) {
+		if age := elapsed - a.since; age >= longRun {
+			name := a.name()
+			calls[name]++
+			long++
+			longest = max(longest, age)
+			if calls[name] > calls[most] {
+				most = name
+			}
+		}
+	})
+	if long == 0 {
+		return
+	}
+	running, _ := t.running()
+	t.log().Warn("hashedwheel: "+what+"; most are "+most, "calls", long, "most", calls[most], "longest", logtext.Duration(longest),
+		"running", running)
+}
+
+// name returns the name of the function that an activity is in.
+func (a activity) name() string {
+	switch a.what {
+	case "":
+		return taskName(a.of.(Task))
+	case "Next", "Canceled":
+		return fmt.Sprintf("%T.%s", a.of, a.what)
+	default:
+		return logtext.Func(a.of)
+	}
+}
+
 // waitFor says what tasks that are due wait for.
 func (t *Timer) waitFor(r pool.Report[*Timeout]) string {
 	switch x := t.executor; {
 	case r.AtLimit:
 		return fmt.Sprintf("WithMaxConcurrency(%d): as many tasks run", r.Running)
 	case x == nil:
-		return "a goroutine: tasks block, or the machine is overloaded"
+		return "a goroutine: tasks compute, or meet at a lock, or the machine is overloaded"
 	case x.Goroutines() < r.Starting:
 		return fmt.Sprintf("the executor: it has not run %d functions that it has taken", r.Starting-x.Goroutines())
 	default:
@@ -81,9 +184,14 @@ func (t *Timer) waitFor(r pool.Report[*Timeout]) string {
 
 // logSoon logs a message without waiting for the logger.
 func (t *Timer) logSoon(level slog.Level, message string, args ...any) {
+	t.soon(func() { t.log().Log(context.Background(), level, message, args...) })
+}
+
+// soon has a function called soon that logs.
+func (t *Timer) soon(logs func()) {
 	t.calls.Call(func() {
 		defer func() { _ = recover() }() // if the logger panics there is nowhere to report it
-		t.log().Log(context.Background(), level, message, args...)
+		logs()
 	})
 }
 

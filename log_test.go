@@ -236,3 +236,72 @@ func nopTask(*hashedwheel.Timeout) {}
 type logTask struct{}
 
 func (*logTask) Run(*hashedwheel.Timeout) {}
+
+// The log has the first panic of a kind at once, and then one line a minute with the number and the last stack. What is left over comes
+// when the minute is over, or with Shutdown. A panic handler gets each.
+func TestPanicsDoNotFillTheLog(t *testing.T) {
+	for _, handled := range []bool{false, true} {
+		hashedwheel.Virtual(t, func(t *testing.T) {
+			option, log := hashedwheel.Logged()
+			options := []hashedwheel.Option{option, hashedwheel.WithTick(time.Millisecond)}
+			calls := 0
+			if handled {
+				options = append(options, hashedwheel.WithPanicHandler(func(*hashedwheel.Timeout, any, []byte) { calls++ }))
+			}
+			timer := hashedwheel.NewTestTimer(t, options...)
+			broken := func() { panic("on purpose") }
+			for i := range 6000 { // for a minute and a half
+				task := broken
+				if i%1000 == 999 {
+					task = func() { panic("another") }
+				}
+				_, err := timer.AfterFunc(time.Duration(i)*15*time.Millisecond, task)
+				require.NoError(t, err)
+			}
+			testkit.Pass(3 * time.Minute)
+			if handled {
+				require.Equal(t, 6000, calls)
+				require.Empty(t, log.String())
+				return
+			}
+			// The line a minute after the first stands for those up to then, and one comes for the rest.
+			const often, another = `panic="on purpose" timeout="hashedwheel.Timeout\(expired.*func1.2\)"`, `panic=another timeout="hashedwheel.Timeout\(expired.*func1.3\)"`
+			require.Regexp(t, `^.*task panicked" `+often+` stack=.*\n.*task panicked" `+another+` stack=.*\n`+
+				`.*task panicked" `+often+` times=399\d stack=".*TestPanicsDoNotFillTheLog.*\n.*task panicked" `+another+` times=\d stack=.*\n`+
+				`.*task panicked" `+often+` times=199\d stack=.*\n(.*task panicked" `+another+`( times=\d)? stack=.*\n)?$`, log.String())
+			log.Reset()
+			for range 3 {
+				_, err := timer.AfterFunc(0, broken)
+				require.NoError(t, err)
+			}
+			testkit.Pass(time.Second)
+			_, err := timer.Shutdown(t.Context())
+			require.NoError(t, err)
+			require.Regexp(t, `^.* stack=.*\n.* times=2 stack=.*\n$`, log.String())
+			testkit.Pass(time.Hour)
+			require.Equal(t, 2, strings.Count(log.String(), "\n"))
+		})
+	}
+}
+
+// The log says what has panicked.
+func TestLogSaysWhatPanicked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		option, log := hashedwheel.Logged()
+		timer := hashedwheel.NewTestTimer(t, option)
+		to, err := timer.NewTimeout(new(host), time.Hour)
+		require.NoError(t, err)
+		to.Cancel()
+		_, err = timer.Schedule(hashedwheel.TaskFunc(nopTask), new(host))
+		require.NoError(t, err)
+		_, err = timer.NewTimeout(hashedwheel.TaskFunc(new(host).Run), 0)
+		require.NoError(t, err)
+		executing := hashedwheel.NewTestTimer(t, option, hashedwheel.WithExecutor(new(host).submit))
+		_, err = executing.AfterFunc(0, nop)
+		require.NoError(t, err)
+		testkit.Pass(time.Second)
+		for _, what := range []string{"Canceled", "Schedule.Next", "task", "executor"} {
+			require.Equal(t, 1, strings.Count(log.String(), `msg="hashedwheel: `+what+` panicked"`), log)
+		}
+	})
+}

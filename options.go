@@ -3,6 +3,7 @@ package hashedwheel
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
@@ -33,8 +34,10 @@ func New(opts ...Option) (*Timer, error) {
 	t.limit.max = int64(c.maxPending)
 	t.makePools(c.tick, c.concurrency, c.executor)
 	t.worker.labels = labelsFor(c.name, "worker")
-	t.worker.late.warn, t.worker.late.over = t.warnLate, t.onTime
-	t.worker.stall = stall{pool: &t.tasks, warn: t.warnStall, over: t.stallOver}
+	t.worker.late = workerLateness{warn: t.warnLate, over: t.onTime, drains: t.drains, behind: math.MinInt64 / 2}
+	t.worker.stall = stall{pool: &t.tasks, keys: t.queues.waiting,
+		warn: t.warnStall, over: t.stallOver, warnKeys: t.warnKeys, keysOver: t.keysOver}
+	t.worker.hang = hang{census: t.census, warn: t.warnHang}
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
 	t.worker.wheelSize = c.wheelSize
@@ -149,7 +152,8 @@ func WithExecutor(submit func(run func()) error) Option {
 }
 
 // WithPanicHandler sets the function that is called for a panic in Run, in Canceled, or in Schedule.Next after a run.
-// It is called on the goroutine that panicked, with its stack. With nil, the default, the panic is logged.
+// It is called on the goroutine that panicked, with its stack. With nil, the default, the panic is logged: the first of a
+// task at once, and later ones once a minute.
 //
 // A panic in the handler is not recovered. So this handler makes each panic in a task crash the program:
 //
@@ -159,7 +163,7 @@ func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 }
 
 // WithLogger sets the logger of the timer. It gets panics that have no handler, and the warning of WithTick. When tasks are
-// late by a second, it gets a warning that says why, at most once a minute. With nil, the default, each message goes to
+// late by a second, or more and more do not return, it gets a warning that says why, at most once a minute. With nil, the default, each message goes to
 // what slog.Default returns then.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }

@@ -31,7 +31,7 @@ func (t *Timer) makePools(tick time.Duration, concurrency int, submit func(run f
 	t.tasks.Limit = concurrency
 	if submit != nil {
 		t.executor = pool.NewExecutor(&t.tasks, &t.calls, tick, submit, t.clock.Check, func(value any, stack []byte) {
-			t.reportPanic(nil, value, stack)
+			t.reportPanic(nil, "executor", value, stack)
 		})
 	}
 	t.worker.due, t.worker.lightDue = pool.NewFeeder(&t.tasks), pool.NewFeeder(&t.light)
@@ -138,5 +138,5 @@ func (h *host) Requeue(to *Timeout) {
 }
 
 func (h *host) Panicked(to *Timeout, value any, stack []byte) {
-	(*Timer)(h).reportPanic(to, value, stack)
+	(*Timer)(h).reportPanic(to, "task", value, stack)
 }

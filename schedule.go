@@ -207,7 +207,7 @@ func (r *repeating) goOn(to *Timeout, over bool) (again bool) {
 			again, ok = r.rearm(to, more, over)
 		}
 	}()
-	defer to.timer.catch(to) // a panic of the schedule ends the runs
+	defer to.timer.catch(to, "Schedule.Next") // a panic of the schedule ends the runs
 	if word := to.word.Load(); word&moved == 0 && status(word) == pending {
 		more = r.next(to.timer)
 	}
@@ -253,8 +253,18 @@ func (r *repeating) notBefore(c *ticks.Clock) uint64 {
 
 // ask returns the next time of the schedule, and the same time with jitter.
 func (r *repeating) ask() (next, due time.Time) {
+	r.run.asked.Store(true)
+	defer r.run.asked.Store(false)
 	next = r.schedule.Next(r.at)
 	return next, r.jitter.add(next, r.at)
+}
+
+// byWall returns the schedule, or nil if there is none, and whether a call of its Next is in progress. Called by any goroutine.
+func (r *repeating) byWall() (schedule any, asked bool) {
+	if r.run == nil {
+		return nil, false
+	}
+	return r.schedule, r.run.asked.Load()
 }
 
 // plan sets the tick of the run for which the schedule has returned the time next, and which is due then, or later by the

@@ -8,7 +8,9 @@ package hashedwheel
 type Stats struct {
 	Pending int // timeouts armed and not ended
 	Due     int // pending ones that are due, and wait for a runner, the limit or the executor
-	Running int // tasks started and not returned
+	Running int // tasks, and other calls of user code, in progress: Next, Canceled, the panic handler and submit
+
+	KeysWaiting int // keys of package keyed that have expired, and wait for keyed.WithConcurrency; they are not pending
 
 	Accepted uint64 // timeouts armed: new ones, ones reset when not pending, and the next runs of repeating ones
 	// Tasks started. A run of a repeating timeout counts when it is over. If the wall clock was set back when a run came due,
@@ -50,6 +52,7 @@ func (t *Timer) Stats() (st Stats) {
 	st.Queued = t.queued()
 	st.Due = min(t.tasks.Waiting()+t.light.Waiting(), st.Pending)
 	st.Running, st.Runners = t.running()
+	st.KeysWaiting = t.queues.waiting().keys
 	st.RejectedFull, st.RejectedStopped = t.refusedFull.Load(), t.refusedStopped.Load()
 	st.Panics = t.panics.Load()
 	if t.executor != nil {
@@ -99,14 +102,17 @@ func (t *Timer) onInboxes() int {
 	return max(int(n), 0) // a push counts after the worker may have taken the timeout
 }
 
+// running returns Stats.Running and Stats.Runners.
 func (t *Timer) running() (tasks, goroutines int) {
 	tasks, goroutines = t.tasks.Running()
 	light, lightGoroutines := t.light.Running()
 	goroutines += lightGoroutines + t.calls.Goroutines()
+	tasks += light + int(t.canceling.Load())
 	if t.executor != nil {
+		tasks += t.executor.Submitting()
 		goroutines += t.executor.Goroutines()
 	}
-	return tasks + light, goroutines
+	return tasks, goroutines
 }
 
 // counts returns how many timeouts have ended, and how many are pending, without the runs of repeating ones. It reads the ends

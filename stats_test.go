@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"runtime"
@@ -71,6 +72,31 @@ func TestLatenessOfWaiting(t *testing.T) {
 			require.Equal(t, octave.UpperBound(octave.Class((n-1)/2*long)), lateness.Quantile(0.5))
 		})
 	}
+}
+
+// Twenty tasks that are late by twenty years are late by 400 years together, which is more than a Duration. The sum stays at the
+// longest Duration, and its seconds go on.
+func TestSumOfLatenessDoesNotWrap(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Second))
+		const n, late = 20, 20 * 365 * 24 * time.Hour
+		for i := range 2 {
+			for range n {
+				_, err := timer.AfterFunc(time.Second, nop)
+				require.NoError(t, err)
+			}
+			pass(0) // until the worker is idle
+			giveBack := hold(t, timer)
+			pass(time.Second + late)
+			giveBack()
+			pass(time.Second)
+			lateness := timer.Stats().Lateness
+			require.EqualValues(t, (i+1)*n, lateness.Count())
+			require.Equal(t, time.Duration(math.MaxInt64), lateness.Sum())
+			require.Equal(t, float64((i+1)*n)*late.Seconds(), lateness.SumSeconds())
+			require.Zero(t, lateness.Sub(lateness).Sum())
+		}
+	})
 }
 
 // Stats reports how many timeouts and buckets in use each level has, while the wheel turns.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync/atomic"
+	"time"
 )
 
 // Stop
@@ -164,8 +165,24 @@ func (to *Timeout) handBack() bool {
 func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	left := t.Stop()
 	t.queue.awaitZero(notifying) // after Stop, so that no other Cancel can end a timeout
+	defer t.tellKept(true)
+	defer t.watchShutdown()()
 	if !await(ctx, t.tasks.UntilIdle()) || !await(ctx, t.light.UntilIdle()) || !await(ctx, t.calls.UntilIdle()) {
 		return left, ctx.Err()
 	}
 	return left, nil
+}
+
+// watchShutdown makes the log say what a Shutdown waits for, if it waits for long. The worker, which has stopped, no longer does.
+func (t *Timer) watchShutdown() (stop func()) {
+	if running, _ := t.running(); running == 0 {
+		return func() {}
+	}
+	t.eachActivity(t.clock.Elapsed(), func(activity) {}) // the first look
+	watch := time.AfterFunc(longRun, func() {
+		if t.told.CompareAndSwap(false, true) {
+			t.soon(func() { t.logHang("Shutdown waits for calls that do not return") })
+		}
+	})
+	return func() { watch.Stop() }
 }

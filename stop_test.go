@@ -191,6 +191,26 @@ func TestShutdownFromInsideATask(t *testing.T) {
 	})
 }
 
+// When a Shutdown has waited for a minute, the log says what for, once. Here 1,200 tasks wait for themselves.
+func TestShutdownSaysWhatItWaitsFor(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, option)
+		start := time.Now()
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		for range 1200 {
+			_, err := timer.AfterFunc(0, func() { time.Sleep(time.Second); timer.Shutdown(ctx) })
+			require.NoError(t, err)
+		}
+		pass(time.Hour)
+		all := messages(log, start)
+		require.Len(t, all, 1)
+		require.Regexp(t, `^1m1.1s WARN Shutdown waits for calls that do not return; `+
+			`most are hashedwheel.TestShutdownSaysWhatItWaitsFor.func1.1 calls=1200 most=1200 longest=1m(0|0.\d|1)s running=1200$`, all[0])
+	})
+}
+
 // Right after Shutdown the timer has no goroutine, whatever state it was in. If it had one, the bubble would not
 // end, or would end in a panic.
 func TestShutdownLeavesNoGoroutine(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hashedwheel/hashedwheel/internal/logtext"
 	"github.com/hashedwheel/hashedwheel/internal/octave"
 	"github.com/hashedwheel/hashedwheel/internal/pool"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
@@ -52,6 +53,12 @@ type Timer struct {
 	allTaken chan struct{} // closed when Stop has taken all timeouts
 	returned atomic.Uint64
 	panics   atomic.Uint64
+
+	flood     logtext.Flood // of panics
+	queues    queues        // of package keyed
+	canceling atomic.Int64  // calls of Canceled in progress
+	handling  sync.Map      // has each Timeout for which a call of the panic handler is in progress
+	told      atomic.Bool   // the log has the warning of Shutdown
 
 	refusedFull, refusedStopped atomic.Uint64
 

@@ -63,6 +63,79 @@ func (t *Timer) eachRun(f func(to *Timeout, over <-chan struct{})) {
 	}
 }
 
+// An activity is a call of user code that is in progress on a goroutine of the timer or of its executor.
+type activity struct {
+	what  string        // "" for a task; "Next", "Canceled", "panic handler" or "submit"
+	of    any           // the task, the Schedule, or the function
+	to    *Timeout      // nil for submit
+	since time.Duration // when a look first found it
+	brief bool          // it should return soon, in each program
+	asks  bool          // a call of Next follows
+}
+
+// eachActivity calls f for each activity, except light tasks, which are short. Elapsed is the present time: see pool.Pool.Look.
+func (t *Timer) eachActivity(elapsed time.Duration, f func(activity)) {
+	elapsed = max(elapsed, 1)
+	add := func(a activity) {
+		if _, ok := t.handling.Load(a.to); ok {
+			a.what, a.of, a.brief = "panic handler", t.panicHandler, true
+		}
+		f(a)
+	}
+	t.tasks.Look(elapsed, func(s pool.Sight[*Timeout]) {
+		if s.Item.timer != t { // the user has overwritten the struct
+			return
+		}
+		a := activity{of: s.Item.Task(), to: s.Item, since: s.Since, brief: s.Waited}
+		if schedule, asked := s.Item.schedule(); asked {
+			a.what, a.of, a.brief = "Next", schedule, true
+		} else {
+			a.asks = schedule != nil
+		}
+		add(a)
+	})
+	t.calls.Look(elapsed, func(of any, since time.Duration) {
+		to := of.(*Timeout)
+		add(activity{what: "Canceled", of: to.Task(), to: to, since: since, brief: true})
+	})
+	if t.executor != nil {
+		t.executor.Look(elapsed, func(submit any, since time.Duration) { f(activity{what: "submit", of: submit, since: since}) })
+	}
+}
+
+// schedule returns the Schedule of a timeout, unless that is an interval, and whether a call of its Next is in progress.
+func (to *Timeout) schedule() (schedule any, asked bool) {
+	task := to.task
+	for w, ok := task.(wrapper); ok; w, ok = task.(wrapper) {
+		if r, ok := w.(interface{ byWall() (any, bool) }); ok {
+			return r.byWall()
+		}
+		task = w.wrapped()
+	}
+	return nil, false
+}
+
+// census counts the activities: see hang.
+func (t *Timer) census(elapsed, before time.Duration) (c census) {
+	t.eachActivity(elapsed, func(a activity) {
+		if elapsed-a.since < longRun {
+			c.young++
+			if a.brief || a.asks {
+				c.suspect++
+			}
+			return
+		}
+		c.long++
+		if a.since+longRun <= before {
+			c.old++
+		}
+		if a.brief {
+			c.stuck++
+		}
+	})
+	return c
+}
+
 // A walk is one loop over the timeouts of a timer.
 type walk struct {
 	timer   *Timer

@@ -2,6 +2,7 @@ package hashedwheel
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -38,6 +39,8 @@ type wallRun struct {
 	seen  time.Duration // when the clock was last seen not to be set back, counted from the start of the timer
 
 	missing time.Time // the last run makes up for all that were due before this time. Owned by the runner, as in repeating
+
+	asked atomic.Bool // a call of Schedule.Next is in progress; shared
 }
 
 // plan plans the next run, for which the schedule has counted from since. It returns the tick for which to arm the timeout. If

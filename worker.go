@@ -100,6 +100,7 @@ type worker struct {
 	used  time.Duration // when a round last had something to do
 	late  workerLateness
 	stall stall
+	hang  hang
 
 	lookUp func(begins bool) // for tests: called when the worker begins a round, and whenever it looks up during the round
 }
@@ -253,11 +254,12 @@ func (w *worker) round() (until time.Duration, looksBy uint64) {
 	behind := w.leftOver() || w.wheel.isBehind()
 	w.late.report(elapsed, behind)
 	check := w.stall.check(elapsed, w.emitted > 0)
+	w.hang.check(elapsed, w.emitted > 0 || w.found > 0)
 	if passed || behind || cascades {
 		return 0, 0 // the next round also does what has come due meanwhile
 	}
 	until, looksBy = w.planNext(elapsed)
-	return min(until, check), looksBy
+	return w.hang.until(elapsed, min(until, check)), looksBy
 }
 
 // planNext ends a round, and returns what round returns:

@@ -209,6 +209,16 @@ func (a *alarm) String() string {
 	return "clock.Timer"
 }
 
+// Kind returns the same for two alarms if String does, without making a string. It is for the page of wheeldebug.
+func (a *alarm) Kind() uintptr {
+	if a.c == nil {
+		return reflect.ValueOf(a.f).Pointer()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return uintptr(min(a.interval, 1)) // 0 or 1, and no function lies there
+}
+
 // Run is the task of the timeout on the wheel.
 func (a *alarm) Run(*hashedwheel.Timeout) { a.wake() }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"net"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -51,6 +52,9 @@ type closer Conn
 
 // String tells the type of the connection. It is for Tasks of the timer.
 func (c *closer) String() string { return fmt.Sprintf("idle.Conn of %T", c.netConn) }
+
+// Kind returns the same for two connections if String does, without making a string. It is for the page of wheeldebug.
+func (c *closer) Kind() uintptr { return reflect.ValueOf(reflect.TypeOf(c.netConn)).Pointer() }
 
 // Run closes the connection. Close may block, for instance because of SO_LINGER or to send the last alert of
 // TLS. Without WithMaxConcurrency or an executor, that delays no other task by more than two ticks.

@@ -54,8 +54,8 @@ func (m *Map[K, V]) Close() (left []Entry[K, V]) {
 		left = m.shards[i].close(left)
 	}
 	if m.limit != nil {
-		for _, it := range m.limit.takeWaiting() {
-			left = append(left, it.take())
+		for _, h := range m.limit.takeWaiting() {
+			left = append(left, h.item.take())
 		}
 	}
 	return left

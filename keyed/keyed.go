@@ -194,7 +194,7 @@ func New[K comparable, V any](t *hashedwheel.Timer, expired func(key K, value V)
 	c := newConfig(opts)
 	m := &Map[K, V]{timer: t, expired: expired, jitter: c.jitter, seed: maphash.MakeSeed(), shards: make([]shard[K, V], n)}
 	if c.concurrency > 0 && expired != nil {
-		m.limit = newLimit[K, V](c.concurrency)
+		m.limit = newLimit[K, V](t, c.concurrency)
 	}
 	for i := range m.shards {
 		m.shards[i].owner = m

@@ -2,22 +2,42 @@ package keyed
 
 import (
 	"sync"
+	"time"
 
+	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/internal/due"
 )
 
 // A limit lets at most n calls of expired run at the same time. Other items wait in a queue. The queue has no
 // goroutine of its own: after a task has called expired for its item, it takes the next item of the queue.
 type limit[K comparable, V any] struct {
-	n int // immutable
+	n     int                // immutable, as the next two
+	timer *hashedwheel.Timer // knows the limit while items wait: see due.Access.Hold
+	made  time.Time          // times of items count from here
 
 	mu      sync.Mutex                    // locked after the mu of a shard, or without it
 	calling map[*item[K, V]]chan struct{} // of the calls in progress; n while items wait. Closed at the end of the call, or nil
-	waiting []*item[K, V]                 // the first is next
+	waiting []held[K, V]                  // the first is next
 }
 
-func newLimit[K comparable, V any](n int) *limit[K, V] {
-	return &limit[K, V]{n: n, calling: make(map[*item[K, V]]chan struct{})}
+// A held is an item that waits.
+type held[K comparable, V any] struct {
+	item  *item[K, V]
+	since time.Duration // from limit.made
+}
+
+func newLimit[K comparable, V any](t *hashedwheel.Timer, n int) *limit[K, V] {
+	return &limit[K, V]{n: n, timer: t, made: time.Now(), calling: make(map[*item[K, V]]chan struct{})}
+}
+
+// Waiting implements due.Queue.
+func (l *limit[K, V]) Waiting() (keys int, longest time.Duration, limit int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if keys = len(l.waiting); keys > 0 {
+		longest = max(time.Since(l.made)-l.waiting[0].since, 0)
+	}
+	return keys, longest, l.n
 }
 
 // start begins the call for an item, and returns true if the caller must make it by run. Otherwise the item waits.
@@ -25,7 +45,10 @@ func (l *limit[K, V]) start(it *item[K, V]) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.calling) == l.n {
-		l.waiting = append(l.waiting, it)
+		if len(l.waiting) == 0 {
+			due.Root.Hold(l.timer, l)
+		}
+		l.waiting = append(l.waiting, held[K, V]{it, time.Since(l.made)})
 		return false
 	}
 	l.calling[it] = nil
@@ -45,18 +68,22 @@ func (l *limit[K, V]) next(it *item[K, V]) *item[K, V] {
 		l.waiting = nil
 		return nil
 	}
-	it, l.waiting[0] = l.waiting[0], nil
-	l.waiting = l.waiting[1:]
+	it, l.waiting[0] = l.waiting[0].item, held[K, V]{}
+	if l.waiting = l.waiting[1:]; len(l.waiting) == 0 {
+		due.Root.Release(l.timer, l)
+	}
 	l.calling[it] = nil
 	return it
 }
 
 // takeWaiting returns the items that wait, and forgets them. So no call for them begins.
-func (l *limit[K, V]) takeWaiting() []*item[K, V] {
+func (l *limit[K, V]) takeWaiting() []held[K, V] {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	waiting := l.waiting
-	l.waiting = nil
+	if l.waiting = nil; len(waiting) > 0 {
+		due.Root.Release(l.timer, l)
+	}
 	return waiting
 }
 

@@ -21,7 +21,7 @@ type config struct {
 //
 // A key whose call has to wait has expired: it is no longer in the Map, and does not count as pending. It waits in a queue,
 // without a goroutine, and delays no other task of the timer. The calls start in the order in which the keys came to the queue.
-// Up to n tasks of the timer go on calling expired as long as keys wait. So if the timer has WithMaxConcurrency or an executor,
+// Stats.KeysWaiting counts these keys. Up to n tasks of the timer go on calling expired as long as keys wait. So if the timer has WithMaxConcurrency or an executor,
 // choose a smaller n. A call that panics, or that ends its goroutine, lets the next one start.
 //
 // After Stop the calls that wait still come, and Shutdown waits for them.

@@ -1,23 +1,28 @@
 package keyed
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // A wrong option panics with a message that names it, its value and what is allowed. A nil Option is ignored.
@@ -416,4 +421,61 @@ func TestJitterOfExtremes(t *testing.T) {
 		require.Equal(t, 100, m.Len())
 		m.Clear()
 	})
+}
+
+// Keys that wait for hung calls are in Stats, and the log says so after a second and then about once a minute, with how many, since
+// when, and for which limit. When none waits, it says so once. The checks become rare, so that a bubble in which the calls never return
+// ends in a deadlock.
+func TestKeysThatWaitAreSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		timer := newTimer(t, hashedwheel.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		release := make(chan struct{})
+		end := sync.OnceFunc(func() { close(release) })
+		defer end()
+		m := New(timer, func(int, int) { <-release }, WithConcurrency(4))
+		other := New(timer, func(int, int) {}, WithConcurrency(4)) // has nothing that waits
+		for i := range 260 {
+			require.NoError(t, m.Set(i, i, time.Second))
+		}
+		require.NoError(t, other.Set(1, 1, time.Second))
+		pass(1100 * time.Millisecond)
+		st := timer.Stats()
+		require.Equal(t, 256, st.KeysWaiting)
+		require.Equal(t, []int{0, 0, 4}, []int{st.Pending, st.Due, st.Running})
+		pass(2*time.Minute + 30*time.Second)
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		require.Len(t, lines, 3)
+		for i, line := range lines {
+			require.Regexp(t, `msg="hashedwheel: keys wait for WithConcurrency\(4\): as many calls of expired are in progress" waiting=256 late=`+
+				[]string{`1\.?\d*s`, `1m\d.*s`, `2m\d.*s`}[i], line)
+		}
+		wakeups := timer.Stats().Wakeups
+		pass(200 * 365 * 24 * time.Hour)
+		require.Less(t, timer.Stats().Wakeups-wakeups, uint64(200))
+		log.Reset()
+		end()
+		pass(100 * 365 * 24 * time.Hour) // until the next check
+		require.Zero(t, timer.Stats().KeysWaiting)
+		require.Regexp(t, `^.*msg="hashedwheel: keys no longer wait" lasted=\S+\n$`, log.String())
+	})
+}
+
+// The timer knows a Map only while keys wait in it. A Map that is dropped is collected.
+func TestMapWhoseKeysWaitedIsCollected(t *testing.T) {
+	timer := newTimer(t)
+	dropped := func() weak.Pointer[limit[int, int]] {
+		release := make(chan struct{})
+		var called sync.WaitGroup
+		called.Add(3)
+		m := New(timer, func(int, int) { <-release; called.Done() }, WithConcurrency(1))
+		for i := range 3 {
+			require.NoError(t, m.Set(i, i, 0))
+		}
+		require.Eventually(t, func() bool { return timer.Stats().KeysWaiting == 2 }, testkit.Patience, time.Millisecond)
+		close(release)
+		called.Wait()
+		return weak.Make(m.limit)
+	}()
+	require.Eventually(t, func() bool { runtime.GC(); return dropped.Value() == nil }, testkit.Patience, 10*time.Millisecond)
 }

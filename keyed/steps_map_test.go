@@ -401,7 +401,7 @@ var _ = scenarios.Add(explore.Scenarios{
 		for _, limited := range []bool{false, true} {
 			search(plain, timed, func(s *scene) {
 				if limited {
-					s.m.limit = newLimit[int, int](1)
+					s.m.limit = newLimit[int, int](s.timer, 1)
 				}
 				s.set(1, 0)
 				tickAway(0)
@@ -444,7 +444,7 @@ var _ = scenarios.Add(explore.Scenarios{
 			s.expired = append(s.expired, value)
 			running--
 		}
-		s.m.limit = newLimit[int, int](1)
+		s.m.limit = newLimit[int, int](s.timer, 1)
 		items := []*item[int, int]{{shard: &s.m.shards[0], key: 1, value: 1}, {shard: &s.m.shards[0], key: 2, value: 2}}
 		s.m.shards[0].overdue = map[*item[int, int]]struct{}{items[0]: {}, items[1]: {}}
 		for _, it := range items {

@@ -29,7 +29,7 @@ const fresh = time.Second
 // Like profiles, the page is for operators only. The handler keeps the timers reachable. Handler panics if a timer is nil, or
 // was not made by hashedwheel.New.
 func Handler(timers ...*hashedwheel.Timer) http.Handler {
-	h := &handler{timers: timers, lastAt: time.Now(), seen: make([]sightings, len(timers))}
+	h := &handler{timers: timers, lastAt: time.Now()}
 	for _, t := range timers {
 		if t == nil {
 			panic("wheeldebug: Handler: nil Timer")
@@ -49,7 +49,6 @@ type handler struct {
 	// The Stats of the last page, or of when the handler was made, and the time when they were read.
 	last   []hashedwheel.Stats
 	lastAt time.Time
-	seen   []sightings // by the last page, of each timer
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -85,7 +84,7 @@ func (h *handler) get() *page {
 	p := &page{At: start, Timers: make([]timerPage, 0, len(h.timers))}
 	for i, t := range h.timers {
 		tp := timerPageOf(t, start)
-		tp.Running, h.seen[i] = runsOf(t, start, h.seen[i])
+		tp.Running = runsOf(t)
 		tp.Since = changesOf(h.last[i], tp.Stats, start.Sub(h.lastAt))
 		p.Timers = append(p.Timers, tp)
 		h.last[i] = tp.Stats

@@ -56,16 +56,18 @@ func changesOf(last, now hashedwheel.Stats, d time.Duration) changes {
 	}
 }
 
-// A runs counts the tasks that are running and that are the same function, or have the same type.
+// A runs counts the calls in progress of the same function, or of a method of the same type: tasks, or what What says.
 type runs struct {
 	Task      string
+	What      string // "" for a task; "Next", "Canceled", "panic handler" or "submit"
 	Repeating bool
 	Running   int
 
-	// How long one of them has run, at least: since the first page that has seen it.
+	// How long one of them has run, at least: since the first page that has seen it, or since the timer itself has.
 	AtLeast time.Duration
 
-	// When the first of them was due. So no task has run for longer, unless its timeout was reset since it started.
+	// When the first of their timeouts was due. So no task has run for longer, unless its timeout was reset since it started. Zero
+	// for submit.
 	Due time.Time
 }
 
@@ -81,62 +83,51 @@ type row struct {
 	Next, Last time.Time // the first and the last deadline
 }
 
-// A kind is what timeouts of one row have in common.
+// A kind is what timeouts of one row have in common. To find it makes no garbage, because a page asks for that of each timeout.
 type kind struct {
 	of        reflect.Type
-	code      uintptr // the entry of a function
-	own       string  // the name that a task of the library gives itself
+	code      uintptr // the entry of a function, or what tells tasks of the library of one type apart
 	repeating bool
+	what      string // in progress: see runs
 }
 
 func kindOf(task any, repeating bool) kind {
 	k := kind{of: reflect.TypeOf(task), repeating: repeating}
 	if k.of.Kind() == reflect.Func {
 		k.code = reflect.ValueOf(task).Pointer()
-	} else if own, ok := task.(fmt.Stringer); ok && ofLibrary(k.of) {
-		k.own = own.String()
+	} else if own, ok := task.(interface{ Kind() uintptr }); ok && ofLibrary(k.of) {
+		k.code = own.Kind()
 	}
 	return k
 }
 
 var library = reflect.TypeFor[hashedwheel.Timer]().PkgPath()
 
-// ofLibrary reports whether a type is one of the library, or a pointer to one. The method String of another type may
-// reveal its fields.
+var packages = []string{library, library + "/clock", library + "/idle", library + "/keyed"}
+
+// ofLibrary reports whether a type is one of the library, or a pointer to one. The methods of another type may reveal its fields.
 func ofLibrary(t reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch t.PkgPath() {
-	case library, library + "/clock", library + "/idle", library + "/keyed":
-		return true
-	}
-	return false
+	return slices.Contains(packages, t.PkgPath())
 }
 
-// sightings says, for each run in progress, when the first page was made that has seen it: see due.Access.EachRun.
-type sightings map[<-chan struct{}]time.Time
-
-// runsOf returns what is running, and what the next page has to know. Last is what the last page has seen.
-func runsOf(t *hashedwheel.Timer, now time.Time, last sightings) (all []runs, seen sightings) {
+// runsOf returns what is running.
+func runsOf(t *hashedwheel.Timer) (all []runs) {
 	rows := make(map[kind]*runs)
-	seen = make(sightings)
-	due.Root.EachRun(t, func(task any, at time.Time, repeating bool, over <-chan struct{}) {
-		k := kindOf(task, repeating)
+	due.Root.EachCall(t, func(c due.Call) {
+		k := kindOf(c.Of, c.Repeats)
+		k.what = c.What
 		r := rows[k]
 		if r == nil {
-			r = &runs{Task: k.name(), Repeating: repeating, Due: at}
+			r = &runs{Task: k.name(c.Of), What: c.What, Repeating: c.Repeats, Due: c.At}
 			rows[k] = r
 		}
-		first, ok := last[over]
-		if !ok {
-			first = now
-		}
-		seen[over] = first
 		r.Running++
-		r.AtLeast = max(r.AtLeast, now.Sub(first))
-		if at.Before(r.Due) {
-			r.Due = at
+		r.AtLeast = max(r.AtLeast, c.AtLeast)
+		if c.At.Before(r.Due) {
+			r.Due = c.At
 		}
 	})
 	for _, r := range rows {
@@ -145,7 +136,7 @@ func runsOf(t *hashedwheel.Timer, now time.Time, last sightings) (all []runs, se
 	slices.SortFunc(all, func(a, b runs) int {
 		return cmp.Or(b.Running-a.Running, cmp.Compare(a.Task, b.Task))
 	})
-	return all, seen
+	return all
 }
 
 func timerPageOf(t *hashedwheel.Timer, now time.Time) timerPage {
@@ -154,7 +145,7 @@ func timerPageOf(t *hashedwheel.Timer, now time.Time) timerPage {
 		k := kindOf(task, repeating)
 		r := rows[k]
 		if r == nil {
-			r = &row{Task: k.name(), Repeating: repeating, Next: at, Last: at}
+			r = &row{Task: k.name(task), Repeating: repeating, Next: at, Last: at}
 			rows[k] = r
 		}
 		r.add(at, now)
@@ -192,18 +183,22 @@ func (r *row) add(at, now time.Time) {
 	}
 }
 
-// name returns the name of a function, or of a type, as profiles have it: with the path of its package.
-func (k kind) name() string {
-	if k.own != "" {
-		return k.own
+// name returns the name of a function, a method or a type, as profiles have it: with the path of its package. A task of the library
+// says itself what it is. Task is one of the kind.
+func (k kind) name(task any) string {
+	method := ""
+	if k.what == "Next" || k.what == "Canceled" {
+		method = "." + k.what
+	} else if own, ok := task.(fmt.Stringer); ok && ofLibrary(k.of) {
+		return own.String()
 	}
-	if f := runtime.FuncForPC(k.code); f != nil {
-		return f.Name()
+	switch {
+	case k.of.Kind() == reflect.Func:
+		return runtime.FuncForPC(k.code).Name() + method
+	case k.of.Kind() == reflect.Pointer && k.of.Name() == "":
+		return "*" + qualified(k.of.Elem()) + method
 	}
-	if k.of.Kind() == reflect.Pointer && k.of.Name() == "" {
-		return "*" + qualified(k.of.Elem())
-	}
-	return qualified(k.of)
+	return qualified(k.of) + method
 }
 
 // qualified returns the name of a type with the path of its package.

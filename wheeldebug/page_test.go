@@ -2,6 +2,7 @@ package wheeldebug
 
 import (
 	"context"
+	"net"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/clock"
+	"github.com/hashedwheel/hashedwheel/idle"
 )
 
 // secret is a field of a task, which no page has.
@@ -159,11 +162,72 @@ func TestRunning(t *testing.T) {
 			pass(time.Until(at(want.at)))
 			require.Equal(t, want.all, localDue(getJSON(t, h).Timers[0].Running), want.at)
 		}
-		require.Len(t, h.seen[0], 1)
 		slow.Cancel()
 		pass(5 * time.Second)
 		require.Empty(t, getJSON(t, h).Timers[0].Running)
-		require.Empty(t, h.seen[0])
+	})
+}
+
+// A stuck task is stuck in Canceled, and in Next after the first run.
+type stuck struct {
+	release chan struct{}
+	runs    int
+}
+
+func (s *stuck) Run(*hashedwheel.Timeout)      {}
+func (s *stuck) Canceled(*hashedwheel.Timeout) { <-s.release }
+func (s *stuck) Next(prev time.Time) time.Time {
+	if s.runs++; s.runs > 1 {
+		<-s.release
+	}
+	return prev.Add(time.Second)
+}
+
+// A page shows a Next, a Canceled, a panic handler and a submit that are in progress as that, with their functions, and Stats counts
+// them.
+func TestCallsThatAreNoTasks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &stuck{release: make(chan struct{})}
+		defer close(s.release)
+		hold := false
+		submit := func(run func()) error {
+			if hold {
+				<-s.release
+			}
+			go run()
+			return nil
+		}
+		handle := func(*hashedwheel.Timeout, any, []byte) { <-s.release }
+		timer := newTimer(t, hashedwheel.WithPanicHandler(handle), hashedwheel.WithExecutor(submit))
+		to, err := timer.NewTimeout(s, time.Hour)
+		require.NoError(t, err)
+		to.Cancel()
+		_, err = timer.Schedule(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {}), s)
+		require.NoError(t, err)
+		_, err = timer.AfterFunc(time.Second, func() { panic("on purpose") })
+		require.NoError(t, err)
+		pass(2 * time.Second)
+		hold = true
+		_, err = timer.AfterFunc(0, nop)
+		require.NoError(t, err)
+		pass(time.Second)
+		h := Handler(timer)
+		getJSON(t, h)
+		pass(5 * time.Second)
+		tp := getJSON(t, h).Timers[0]
+		var all []string
+		for _, r := range tp.Running {
+			require.Equal(t, 1, r.Running)
+			require.GreaterOrEqual(t, r.AtLeast, 5*time.Second) // the timer itself may have looked before the page did
+			all = append(all, r.Task+" "+r.What)
+		}
+		require.Equal(t, 4, tp.Stats.Running)
+		require.ElementsMatch(t, []string{"*" + here + "stuck.Canceled Canceled", "*" + here + "stuck.Next Next",
+			here + "TestCallsThatAreNoTasks.func1.2 panic handler", here + "TestCallsThatAreNoTasks.func1.1 submit"}, all)
+		text := regexp.MustCompile(` +`).ReplaceAllString(get(t, h, "/"), " ")
+		require.Contains(t, text, "; running 4, ")
+		require.Regexp(t, `\n 1 \S+s 7s ago \*`+here+`stuck.Next \(Next\) \(repeating\)\n`, text)
+		require.Regexp(t, `\n 1 \S+s `+here+`TestCallsThatAreNoTasks.func1.1 \(submit\)\n`, text)
 	})
 }
 
@@ -176,8 +240,7 @@ func TestRunningOutsideOfTheBubble(t *testing.T) {
 	<-started
 	h := Handler(timer).(*handler)
 	synctest.Test(t, func(t *testing.T) {
-		all, _ := runsOf(timer, time.Now(), nil)
-		require.Empty(t, all)
+		require.Empty(t, runsOf(timer))
 	})
 	require.Len(t, getJSON(t, h).Timers[0].Running, 1)
 	close(release)
@@ -196,6 +259,34 @@ func TestTasksOfTheLibrary(t *testing.T) {
 		require.Len(t, rows, 1)
 		require.Equal(t, "hashedwheel.Timer.Sleep", rows[0].Task)
 		cancel()
+	})
+}
+
+// Tasks of the library of one type are in rows of their own if they say different things.
+func TestTasksOfOneTypeOfTheLibrary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t)
+		c := clock.New(timer)
+		for range 2 {
+			c.AfterFunc(time.Hour, nop)
+			c.AfterFunc(time.Hour, func() {})
+			c.NewTimer(time.Hour)
+			c.NewTicker(time.Hour)
+		}
+		limit, err := idle.New(timer, time.Hour)
+		require.NoError(t, err)
+		for _, nc := range []net.Conn{new(conn), new(conn), struct{ *conn }{new(conn)}, struct{ *conn }{new(conn)}} {
+			_, err := limit.Conn(nc)
+			require.NoError(t, err)
+		}
+		var all []string
+		for _, r := range getJSON(t, Handler(timer)).Timers[0].Tasks {
+			require.Equal(t, 2, r.Pending)
+			all = append(all, r.Task)
+		}
+		require.ElementsMatch(t, []string{"clock.AfterFunc " + here + "nop", "clock.AfterFunc " + here + "TestTasksOfOneTypeOfTheLibrary.func1.1",
+			"clock.Timer", "clock.Ticker", "idle.Conn of *wheeldebug.conn", "idle.Conn of struct { *wheeldebug.conn }"}, all)
+		timer.Stop()
 	})
 }
 

@@ -2,14 +2,15 @@ package wheeldebug
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime/pprof"
-	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/internal/testkit"
+	"github.com/hashedwheel/hashedwheel/keyed"
 )
 
 // commands returns the commands of a page.
@@ -87,17 +89,55 @@ func TestGoroutineProfileFindsTasksThatHang(t *testing.T) {
 	require.NoError(t, pprof.Lookup("goroutine").WriteTo(&b, 1))
 	close(release)
 	_, goroutine := commands(t)
-	match := regexp.MustCompile(`debug=1' \| grep -B1 -A(\d+) '(.*)'$`).FindStringSubmatch(goroutine)
-	require.NotNil(t, match, goroutine)
-	lines, err := strconv.Atoi(match[1])
-	require.NoError(t, err)
-	found := strings.Split(b.String(), match[2])[1:] // also the worker, while its round goes on
-	i := slices.IndexFunc(found, func(s string) bool { return strings.HasPrefix(s, `"rpc", "hashedwheel.role":"runner"`) })
-	require.GreaterOrEqual(t, i, 0, b.String())
-	before := strings.Split(strings.Join(strings.Split(b.String(), match[2])[:i+1], ""), "\n")
-	require.Regexp(t, `^1 @ `, before[len(before)-2], "the line with the count")
-	shown := strings.SplitN(found[i], "\n", lines+1)
-	require.Contains(t, strings.Join(shown[:min(len(shown), lines)], "\n"), "wheeldebug.hangs")
+	require.Regexp(t, `(?m)^1 @ .*\n# labels: {"hashedwheel":"rpc", "hashedwheel.role":"runner"}\n(#.*\n)*#.*wheeldebug[.]hangs`, grep(t, goroutine, b.String()))
 	_, err = timer.Shutdown(t.Context())
 	require.NoError(t, err)
 }
+
+// grep returns what the command for the goroutine profile finds in a profile.
+func grep(t *testing.T, command, profile string) string {
+	t.Helper()
+	_, pipe, ok := strings.Cut(command, "debug=1' | ")
+	require.True(t, ok, command)
+	if _, err := exec.LookPath("grep"); err != nil {
+		t.Skip("there is no command grep")
+	}
+	testkit.NeedsProcesses(t)
+	cmd := exec.Command("sh", "-c", pipe)
+	cmd.Stdin = strings.NewReader(profile)
+	out, err := cmd.Output()
+	require.NoError(t, err, "%s", profile)
+	return string(out)
+}
+
+// The command also finds goroutines without labels that wait for tasks: on an executor, where a task waits for itself, and outside of
+// the timer, where one may hold what the tasks wait for.
+func TestGoroutineProfileFindsWhatWaits(t *testing.T) {
+	timer := newTimer(t, hashedwheel.WithTick(time.Millisecond), hashedwheel.WithExecutor(func(run func()) error { go run(); return nil }))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	m := keyed.New(timer, func(int, int) { <-ctx.Done() })
+	require.NoError(t, m.Set(1, 1, 0))
+	_, err := timer.NewTimeout(hashedwheel.TaskFunc(func(to *hashedwheel.Timeout) { waitsForItself(ctx, to) }), 0)
+	require.NoError(t, err)
+	var all sync.WaitGroup
+	require.Eventually(t, func() bool { return timer.Stats().Running == 2 }, testkit.Patience, time.Millisecond)
+	all.Go(func() { waitsForKeys(ctx, m) })
+	all.Go(func() { waitsForAll(ctx, timer) })
+	_, goroutine := commands(t)
+	require.Eventually(t, func() bool {
+		var b bytes.Buffer
+		require.NoError(t, pprof.Lookup("goroutine").WriteTo(&b, 1))
+		found := grep(t, goroutine, b.String())
+		return strings.Contains(found, "wheeldebug.waitsForItself") && strings.Contains(found, "wheeldebug.waitsForKeys") &&
+			strings.Contains(found, "wheeldebug.waitsForAll")
+	}, testkit.Patience, time.Millisecond)
+	cancel()
+	all.Wait()
+	_, err = timer.Shutdown(t.Context())
+	require.NoError(t, err)
+}
+
+func waitsForItself(ctx context.Context, to *hashedwheel.Timeout) { to.WaitRunning(ctx) }
+func waitsForKeys(ctx context.Context, m *keyed.Map[int, int])    { m.WaitRunning(ctx) }
+func waitsForAll(ctx context.Context, timer *hashedwheel.Timer)   { timer.Shutdown(ctx) }

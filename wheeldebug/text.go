@@ -27,6 +27,9 @@ func (tp *timerPage) write(b *bytes.Buffer, now time.Time) {
 	fmt.Fprintf(b, "\n%s\n", tp.Timer)
 	fmt.Fprintf(b, "pending %d, of these due and not started %d; running %d, runners %d, queued %d\n",
 		st.Pending, st.Due, st.Running, st.Runners, st.Queued)
+	if st.KeysWaiting > 0 {
+		fmt.Fprintf(b, "keys that wait for keyed.WithConcurrency %d\n", st.KeysWaiting)
+	}
 	for i, l := range st.Levels {
 		fmt.Fprintf(b, "level %d: %d timeouts in %d buckets\n", i, l.Timeouts, l.Occupied)
 	}
@@ -55,7 +58,14 @@ func (tp *timerPage) write(b *bytes.Buffer, now time.Time) {
 	if len(tp.Running) > 0 {
 		fmt.Fprint(w, "running\tfor at least\tdue\t task\n")
 		for _, r := range tp.Running {
-			fmt.Fprintf(w, "%d\t%v\t%s\t %s%s\n", r.Running, logtext.Duration(max(r.AtLeast, 0)), until(r.Due.Sub(now)), r.Task, repeats(r.Repeating))
+			due, what := "", ""
+			if !r.Due.IsZero() {
+				due = until(r.Due.Sub(now))
+			}
+			if r.What != "" {
+				what = " (" + r.What + ")"
+			}
+			fmt.Fprintf(w, "%d\t%v\t%s\t %s%s%s\n", r.Running, logtext.Duration(r.AtLeast), due, r.Task, what, repeats(r.Repeating))
 		}
 		w.Flush()
 		fmt.Fprintf(b, "\n")
@@ -70,6 +80,9 @@ func (tp *timerPage) write(b *bytes.Buffer, now time.Time) {
 			r.Due, r.Minute, r.TenMinutes, r.Hour, r.Later, until(r.Next.Sub(now)), until(r.Last.Sub(now)), r.Task, repeats(r.Repeating))
 	}
 	w.Flush()
+	if len(tp.Tasks) > 0 {
+		fmt.Fprint(b, "last - next is the age of the oldest, where the timeouts of a row have one delay\n")
+	}
 }
 
 func repeats(repeating bool) string {
@@ -117,5 +130,7 @@ const (
 	hidden = `/hashedwheel[./]|^runtime`
 )
 
-// hanging finds the goroutines of timers in a goroutine profile as text. The line with their count comes before their labels.
-const hanging = `grep -B1 -A30 '"hashedwheel":'`
+// hanging finds the goroutines of timers in a goroutine profile as text. The line with their count comes before their labels. It also
+// finds goroutines that wait for tasks, in WaitRunning or Shutdown: they may be tasks on an executor, which have no labels, or hold
+// what the tasks wait for.
+const hanging = `grep -E -B1 -A30 '"hashedwheel":|hashedwheel[.]await[+]|keyed.*[.]WaitRunning[+]'`

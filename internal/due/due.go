@@ -16,6 +16,10 @@ type Access interface {
 	// the run is over. No two runs have the same channel.
 	EachRun(timer any, yield func(task any, at time.Time, repeats bool, over <-chan struct{}))
 
+	// EachCall calls yield for the calls of user code that are in progress on goroutines of a timer, or of its executor. If only one of
+	// the caller and the timer is in a synctest bubble, it finds none.
+	EachCall(timer any, yield func(Call))
+
 	// Now returns the current tick of a timer. If only one of the caller and the timer is in a synctest bubble, no clock tells
 	// the tick. Then Now returns the one that the worker has reached.
 	Now(timer any) uint64
@@ -35,4 +39,24 @@ type Access interface {
 	// Waits reports whether tasks of a timer are due and wait for a runner. It misses those whose boundary the worker has not
 	// reached yet.
 	Waits(timer any) bool
+
+	// Hold tells a timer that keys wait in a queue. Release tells it that none do any more.
+	Hold(timer any, q Queue)
+	Release(timer any, q Queue)
+}
+
+// A Call is a call of user code that is in progress.
+type Call struct {
+	What    string        // "" for a task; "Next", "Canceled", "panic handler" or "submit"
+	Of      any           // the task, the Schedule of Next, the task of Canceled, or the function
+	At      time.Time     // what Each yields of the timeout; zero for submit
+	Repeats bool          // the same
+	AtLeast time.Duration // since EachCall, or the timer itself, first found it
+}
+
+// A Queue has keys that have expired and wait for WithConcurrency of package keyed.
+type Queue interface {
+	// Waiting returns how many keys wait, how long the first of them has waited, and how many calls may be in progress at the same
+	// time.
+	Waiting() (keys int, longest time.Duration, limit int)
 }

@@ -5,6 +5,7 @@ package octave
 import (
 	"math"
 	"math/bits"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -48,11 +49,60 @@ func widths(n uint64) time.Duration {
 	return time.Duration((n*widthNum + 1<<widthShift - 1) >> widthShift)
 }
 
+// A Sum is a sum of durations. It has 128 bits, because the tasks of one timer can be late by more than the 292 years of a
+// Duration, all together: a million of them wait for three hours, or a fixed rate is behind for a day.
+type Sum struct{ hi, lo uint64 } // nanoseconds
+
+// Add returns the sum of s and n times d, which must not be negative.
+func (s Sum) Add(d time.Duration, n uint64) Sum {
+	hi, lo := bits.Mul64(uint64(d), n)
+	return s.plus(Sum{hi, lo})
+}
+
+func (s Sum) plus(other Sum) Sum {
+	lo, carry := bits.Add64(s.lo, other.lo, 0)
+	hi, _ := bits.Add64(s.hi, other.hi, carry)
+	return Sum{hi, lo}
+}
+
+// Sub returns s without before, which must not be larger.
+func (s Sum) Sub(before Sum) Sum {
+	lo, borrow := bits.Sub64(s.lo, before.lo, 0)
+	hi, _ := bits.Sub64(s.hi, before.hi, borrow)
+	return Sum{hi, lo}
+}
+
+// Duration returns the sum, or the longest Duration if the sum is longer.
+func (s Sum) Duration() time.Duration {
+	if s.hi > 0 || s.lo > math.MaxInt64 {
+		return math.MaxInt64
+	}
+	return time.Duration(s.lo)
+}
+
+// Seconds returns the sum in seconds. It has no upper limit.
+func (s Sum) Seconds() float64 {
+	return (float64(s.hi)*(1<<64) + float64(s.lo)) / float64(time.Second)
+}
+
 // A Recorder counts durations in their classes. Any goroutine may call its methods. The zero value is empty.
 type Recorder struct {
 	counts atomic.Pointer[[Classes]atomic.Uint64] // nil before the first
-	sum    atomic.Int64                           // nanoseconds
+
+	// The sum of all is recent plus older.
+	recent atomic.Uint64 // nanoseconds; about maxRecent at most
+	mu     sync.Mutex
+	older  Sum // guarded by mu, as is what moves from recent to older
 }
+
+const (
+	// maxRecent is the value of Recorder.recent at which it is moved to older. That happens once in 146 years of lateness.
+	maxRecent = 1 << 62
+
+	// maxShort is the most that is added to recent. A larger value goes to older at once. So recent does not overflow, unless
+	// thousands of goroutines are each stopped between the two steps of add.
+	maxShort = 1 << 50
+)
 
 // Record counts a duration n times. It must not be negative.
 func (r *Recorder) Record(d time.Duration, n uint64) {
@@ -62,16 +112,35 @@ func (r *Recorder) Record(d time.Duration, n uint64) {
 		counts = r.counts.Load()
 	}
 	counts[Class(d)].Add(n)
-	r.sum.Add(int64(d) * int64(n))
+	r.add(Sum{}.Add(d, n))
 }
 
-// Read returns how many durations of each class have been counted, and the sum of all.
-func (r *Recorder) Read() (counts [Classes]uint64, sum time.Duration) {
+// add adds to the sum.
+func (r *Recorder) add(s Sum) {
+	long := s.hi > 0 || s.lo > maxShort
+	if !long && r.recent.Add(s.lo) < maxRecent {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if long {
+		r.older = r.older.plus(s)
+	}
+	if r.recent.Load() >= maxRecent { // otherwise another goroutine has moved it
+		r.recent.Add(^uint64(maxRecent - 1)) // subtracts maxRecent
+		r.older = r.older.plus(Sum{lo: maxRecent})
+	}
+}
+
+// Read returns how many durations of each class have been counted, and the sum of all. The sum never goes back.
+func (r *Recorder) Read() (counts [Classes]uint64, sum Sum) {
 	if all := r.counts.Load(); all != nil {
 		for class := range counts {
 			counts[class] = all[class].Load()
 		}
-		sum = time.Duration(r.sum.Load())
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		sum = r.older.plus(Sum{lo: r.recent.Load()})
 	}
 	return counts, sum
 }

@@ -11,7 +11,10 @@ import (
 type Calls struct{ pool Pool[*call] }
 
 // A call is an item: a function to call.
-type call struct{ f func() }
+type call struct {
+	f  func()
+	of any // what it is for: see CallFor; or nil
+}
 
 // Init prepares calls. Tick is as for Pool.Init.
 func (c *Calls) Init(tick time.Duration) { c.pool.Init(callHost{}, tick, &callMemory) }
@@ -22,7 +25,19 @@ var callMemory Memory[*call]
 func (c *Calls) SetLabels(labels context.Context) { c.pool.Labels = labels }
 
 // Call has f called soon.
-func (c *Calls) Call(f func()) { c.pool.Add(&call{f}) }
+func (c *Calls) Call(f func()) { c.pool.Add(&call{f: f}) }
+
+// CallFor is Call for a call of user code, which Look finds by what it is for.
+func (c *Calls) CallFor(of any, f func()) { c.pool.Add(&call{f, of}) }
+
+// Look is Pool.Look for the calls in progress that CallFor was given.
+func (c *Calls) Look(now time.Duration, f func(of any, since time.Duration)) {
+	c.pool.Look(now, func(s Sight[*call]) {
+		if s.Item.of != nil {
+			f(s.Item.of, s.Since)
+		}
+	})
+}
 
 // UntilIdle returns a channel that is closed when all calls have been made.
 func (c *Calls) UntilIdle() <-chan struct{} { return c.pool.UntilIdle() }

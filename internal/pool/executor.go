@@ -59,7 +59,7 @@ type Executor[T comparable] struct {
 func NewExecutor[T comparable](p *Pool[T], calls *Calls, tick time.Duration, submit func(run func()) error,
 	check func(), failed func(value any, stack []byte)) *Executor[T] {
 	x := &Executor[T]{pool: p, calls: calls, submit: submit, check: check, failed: failed}
-	x.turn = &call{x.submitOne}
+	x.turn = &call{f: x.submitOne}
 	x.submitters.Init(tick)
 	x.submitters.pool.Labels = context.Background() // none, because goroutines that submit starts keep them
 	x.submitters.pool.Limit = maxSubmits
@@ -72,6 +72,17 @@ func (x *Executor[T]) Unsubmitted() uint64 { return x.unsubmitted.Load() }
 
 // Goroutines returns the number of goroutines that call submit.
 func (x *Executor[T]) Goroutines() int { return x.submitters.Goroutines() }
+
+// Submitting returns how many calls of submit are in progress.
+func (x *Executor[T]) Submitting() int {
+	calls, _ := x.submitters.pool.Running()
+	return calls
+}
+
+// Look calls f with submit for each call of it that is in progress: see Pool.Look.
+func (x *Executor[T]) Look(now time.Duration, f func(submit any, since time.Duration)) {
+	x.submitters.pool.Look(now, func(s Sight[*call]) { f(x.submit, s.Since) })
+}
 
 // want adds turns for the submitters until one waits for each runner that is wanted, or maxSubmits wait. So its time does
 // not grow with the number of runners. Called with the lock of pool held.

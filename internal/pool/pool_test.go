@@ -448,6 +448,36 @@ func TestRunsWhileOthersWait(t *testing.T) {
 	})
 }
 
+// Look says when it first found a run. The next run of the same task, and the next task of the same runner, are others.
+func TestLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newFake(t, time.Hour)
+		h.pool.Limit = 1
+		start := time.Now()
+		runs := 0
+		a := &task{f: func() { time.Sleep(4 * time.Second) }, next: func() bool { runs++; return runs < 2 }}
+		b := &task{f: func() { time.Sleep(4 * time.Second) }}
+		h.add(a)
+		for at, want := range []Sight[*task]{1: {a, 1, false}, 3: {a, 1, false}, 5: {a, 5, false}, 7: {a, 5, true}, 9: {b, 9, false}, 11: {b, 9, false}} {
+			if want.Item == nil {
+				continue
+			}
+			time.Sleep(time.Until(start.Add(time.Duration(at) * time.Second)))
+			if want.Waited {
+				h.runsOf(a)
+			}
+			var found []Sight[*task]
+			h.pool.Look(time.Duration(at), func(s Sight[*task]) { found = append(found, s) })
+			require.Equal(t, []Sight[*task]{want}, found, at)
+			if at == 5 {
+				h.add(b) // during the second run of a
+			}
+		}
+		time.Sleep(2 * time.Second)
+		h.pool.Look(13, func(Sight[*task]) { require.Fail(t, "nothing runs") })
+	})
+}
+
 // Runs looks at some of the runners at a time. It misses none whose place changes meanwhile, because another one has
 // ended: the test ends each of them at each pause.
 func TestWaitMissesNoRun(t *testing.T) {

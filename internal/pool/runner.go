@@ -19,6 +19,7 @@ type Runner[T comparable] struct {
 	// Guarded by the lock of the pool.
 	place int           // its index in pool.runners
 	over  chan struct{} // closed when the run of the item is over; nil if no goroutine waits
+	since time.Duration // when Look first found the run; 0 if it has not yet
 
 	// Owned by the runner.
 	fresh      bool          // Next has yet to return the first item
@@ -136,6 +137,7 @@ func (rn *Runner[T]) untilOver() <-chan struct{} {
 
 // endRun wakes the goroutines that wait for the run of the item, which is over. Called with the lock of the pool held.
 func (rn *Runner[T]) endRun() {
+	rn.since = 0
 	if rn.over != nil {
 		close(rn.over)
 		rn.over = nil

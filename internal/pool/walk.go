@@ -1,6 +1,9 @@
 package pool
 
-import "math"
+import (
+	"math"
+	"time"
+)
 
 // Walks
 //
@@ -54,6 +57,34 @@ func (p *Pool[T]) Runs(match func(item T) bool) (runs []Run[T]) {
 		}
 	}, func() bool { return true })
 	return runs
+}
+
+// A Sight is a run that Look has found.
+type Sight[T comparable] struct {
+	Item   T
+	Since  time.Duration // when Look first found the run
+	Waited bool          // a goroutine waits for the end of the run, or did: see Runs
+}
+
+// Look calls f with the runs that are in progress during the whole call, and perhaps with others. One may be there twice. Now is
+// the present time by a clock of the caller, and not 0. So a task pays nothing for the time that it has run: the time counts from the
+// first Look.
+func (p *Pool[T]) Look(now time.Duration, f func(Sight[T])) {
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	var found []Sight[T]
+	p.eachRunner(walked, func(rn *Runner[T]) {
+		if rn.since == 0 {
+			rn.since = now
+		}
+		found = append(found, Sight[T]{rn.item, rn.since, rn.over != nil})
+	}, func() bool {
+		for _, s := range found {
+			f(s)
+		}
+		found = found[:0]
+		return true
+	})
 }
 
 // eachRunner calls visit, with mu held, for all runners that run tasks during the whole call, and perhaps for others. After

@@ -32,7 +32,7 @@ func TestAlertsInReadme(t *testing.T) {
 		return strings.Join(strings.Fields(string(text)), " ")
 	}
 	exprs := regexp.MustCompile(`expr: \| (.*?) (?:for|- alert):`).FindAllStringSubmatch(words(alerts), -1)
-	require.Len(t, exprs, 7)
+	require.Len(t, exprs, 9)
 	for _, expr := range exprs {
 		require.True(t, strings.Contains(words("../promwheel/README.md"), expr[1]), expr[1])
 	}
@@ -74,6 +74,13 @@ func TestAlerts(t *testing.T) {
 		`hashedwheel_panics_total{instance="x", team="c", timer="panicking"}', values: 7x13 8x7`,
 		`hashedwheel_tasks_unsubmitted_total{instance="x", team="c", timer="refused"}', values: 0+1x20`,
 		`hashedwheel_timeouts_rejected_total{instance="x", team="c", timer="full", reason="full"}', values: 0+1x20`,
+		`hashedwheel_timeouts_expired_total{instance="x", team="c", timer="hung"}', values: 0+24000x20`,
+		`hashedwheel_keys_waiting{instance="x", team="c", timer="hung"}', values: 0+24000x20`,
+		`hashedwheel_timeouts_expired_total{instance="x", team="c", timer="busy"}', values: 0+24000x20`,
+		`hashedwheel_keys_waiting{instance="x", team="c", timer="busy"}', values: 200x20`,
+		`hashedwheel_tasks_running{instance="x", team="c", timer="hanging"}', values: 0+10x20`,
+		`hashedwheel_tasks_running{instance="x", team="c", timer="many"}', values: 500 600 550 500 700 500 510 600 500 500 550 520 600 500 500`,
+		`hashedwheel_tasks_running{instance="x", team="c", timer="long by design"}', values: 0+40x5 200x15`,
 		`hashedwheel_timeouts_rejected_total{instance="x", team="c", timer="full", reason="stopped"}', values: 0+1x20`,
 	} {
 		fmt.Fprintf(&series, "      - {series: '%s}\n", more)
@@ -98,7 +105,9 @@ func TestAlerts(t *testing.T) {
 	}
 	expect("Stalled", slices.Concat(stalled("stalled"), stalled("ticking"))...)
 	expect("Full", `instance="x", team="c", timer="full", reason="full"`, "The timer full has too many pending timeouts and refuses more.")
-	expect("Panics", `instance="x", team="c", timer="panicking"`, "Tasks of the timer panicking panic.")
+	expect("KeysWait", `instance="x", team="c", timer="hung"`, "Keys of maps of the timer hung have expired and wait for more than a second for WithConcurrency.")
+	expect("Hangs", `instance="x", team="c", timer="hanging"`, "More and more tasks of the timer hanging, or other calls of user code, do not return.")
+	expect("Panics", `instance="x", team="c", timer="panicking"`, "Tasks of the timer panicking, or its calls of Next, Canceled or submit, panic.")
 	expect("Unsubmitted", `instance="x", team="c", timer="refused"`,
 		"The executor of the timer refused does not take tasks, so they run without it.")
 	require.NoError(t, os.WriteFile(test, fmt.Appendf(nil, "rule_files: [%q]\ntests:\n  - interval: 1m\n    input_series:\n%s    alert_rule_test:\n%s",

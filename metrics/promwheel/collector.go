@@ -40,6 +40,8 @@ var metrics = []metric{
 		func(st *hashedwheel.Stats) float64 { return float64(st.Pending) }},
 	{"timeouts_due", "Timeouts that are due and whose task waits for a runner, a limit or an executor. They are pending.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Due) }},
+	{"keys_waiting", "Keys of package keyed that have expired and wait for WithConcurrency. They are not pending.", gauge,
+		func(st *hashedwheel.Stats) float64 { return float64(st.KeysWaiting) }},
 	{"timeouts_queued", "Timeouts that wait for the timer's goroutine to put them into a bucket, move them or remove them.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Queued) }},
 	{"timeouts_accepted_total", "Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task.", counter,
@@ -50,7 +52,7 @@ var metrics = []metric{
 		func(st *hashedwheel.Stats) float64 { return float64(st.Canceled) }},
 	{"timeouts_returned_total", "Timeouts that were handed back by Stop.", counter,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Returned) }},
-	{"tasks_running", "Tasks that have been started and have not returned.", gauge,
+	{"tasks_running", "Tasks, and other calls of user code, that have been started and have not returned.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Running) }},
 	{"tasks_unsubmitted_total", "Tasks that the executor did not take.", counter,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Unsubmitted) }},
@@ -140,7 +142,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	for bound, n := range st.Lateness.Buckets() {
 		buckets[bound.Seconds()] = n
 	}
-	ch <- prometheus.MustNewConstHistogram(c.latenessDesc, st.Lateness.Count(), st.Lateness.Sum().Seconds(), buckets)
+	ch <- prometheus.MustNewConstHistogram(c.latenessDesc, st.Lateness.Count(), st.Lateness.SumSeconds(), buckets)
 
 	for i, l := range st.Levels {
 		level := strconv.Itoa(i)

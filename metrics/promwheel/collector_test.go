@@ -156,6 +156,7 @@ func requireStats(t *testing.T, registry *prometheus.Registry, name string, time
 	for metric, want := range map[string]float64{
 		"timeouts_pending":        float64(st.Pending),
 		"timeouts_due":            float64(st.Due),
+		"keys_waiting":            float64(st.KeysWaiting),
 		"timeouts_queued":         float64(st.Queued),
 		"timeouts_accepted_total": float64(st.Accepted),
 		"timeouts_expired_total":  float64(st.Expired),
@@ -180,7 +181,7 @@ func requireStats(t *testing.T, registry *prometheus.Registry, name string, time
 	require.NotNil(t, m)
 	h := m.GetHistogram()
 	require.Equal(t, st.Lateness.Count(), h.GetSampleCount())
-	require.InEpsilon(t, 1+st.Lateness.Sum().Seconds(), 1+h.GetSampleSum(), 1e-12)
+	require.InEpsilon(t, 1+st.Lateness.SumSeconds(), 1+h.GetSampleSum(), 1e-12)
 	got := make(map[float64]uint64)
 	for _, b := range h.GetBucket() {
 		got[b.GetUpperBound()] = b.GetCumulativeCount()

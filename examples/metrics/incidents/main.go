@@ -21,6 +21,7 @@ import (
 
 	"github.com/hashedwheel/hashedwheel"
 	"github.com/hashedwheel/hashedwheel/examples/internal/demo"
+	"github.com/hashedwheel/hashedwheel/keyed"
 	"github.com/hashedwheel/hashedwheel/wheeldebug"
 )
 
@@ -37,6 +38,7 @@ var incidents = []incident{
 	{"not-found", "the same, and the panics of Cancel are recovered", notFound},
 	{"unstopped", "each request makes a timer of its own, and nobody stops it", unstopped},
 	{"forgotten", "each request arms a timeout, and nobody cancels it", forgotten},
+	{"leak", "one of three callers of the same function forgets to cancel its timeouts", leak},
 	{"unit", "a delay in milliseconds is multiplied by time.Second", wrongUnit},
 	{"connections", "each connection arms a repeating task, which goes on after its end", connections},
 	{"tick", "the tick is longer than the delays", longTick},
@@ -47,9 +49,16 @@ var incidents = []incident{
 	{"refuses", "the executor refuses functions", refuses},
 	{"blocks", "the executor is full, and its submit blocks", blocks},
 	{"panics", "tasks panic", panics},
+	{"panic-flood", "each task panics, and another one now and then", panicFlood},
+	{"submit-panics", "the submit of an executor panics", submitPanics},
 	{"full", "the timer is full", full},
 	{"stopped", "timeouts are armed after Stop", stopped},
 	{"shutdown", "a task calls Shutdown", shutdown},
+	{"hang", "tasks hang in a lock, with the default options", hang},
+	{"next", "the schedules of jobs hang in Next", hangInNext},
+	{"canceled", "a Canceled takes three seconds, thirty times a second", slowCanceled},
+	{"keys", "calls of a keyed.Map hang at its WithConcurrency", hangingKeys},
+	{"waits", "tasks wait for themselves", waitForThemselves},
 	{"storm", "a loop arms and cancels timeouts as fast as it can", storm},
 	{"suspended", "the process stands still for two seconds", suspended},
 }
@@ -142,6 +151,37 @@ func forgotten() *hashedwheel.Timer {
 }
 
 func expire() {}
+
+func leak() *hashedwheel.Timer {
+	timer := newTimer()
+	go func() {
+		for ask(timer) && save(timer) && remove(timer) {
+			time.Sleep(20 * time.Millisecond)
+		}
+	}()
+	return timer
+}
+
+func ask(timer *hashedwheel.Timer) (ok bool) { return answered(timer.AfterFunc(time.Minute, noAnswer)) }
+func save(timer *hashedwheel.Timer) (ok bool) {
+	return answered(timer.AfterFunc(time.Minute, noAnswer))
+}
+
+func remove(timer *hashedwheel.Timer) (ok bool) {
+	_, err := timer.AfterFunc(time.Minute, noAnswer)
+	return err == nil
+}
+
+func noAnswer() {}
+
+// answered cancels the timeout of a call when its answer is here.
+func answered(to *hashedwheel.Timeout, err error) (ok bool) {
+	if err != nil {
+		return false // stopped
+	}
+	time.AfterFunc(100*time.Millisecond, func() { to.Cancel() })
+	return true
+}
 
 func wrongUnit() *hashedwheel.Timer {
 	timer, milliseconds := newTimer(), 500_000_000
@@ -257,6 +297,21 @@ func broken() {
 	balances["a"]++ //lint:ignore SA5000 this is the incident
 }
 
+func panicFlood() *hashedwheel.Timer {
+	timer := newTimer()
+	go eachFor(timer, 20*time.Millisecond, broken)
+	go eachFor(timer, 7*time.Minute, brokenToo)
+	return timer
+}
+
+func brokenToo() { panic("another fault") }
+
+func submitPanics() *hashedwheel.Timer {
+	timer := newTimer(hashedwheel.WithExecutor(func(func()) error { broken(); return nil }))
+	go eachFor(timer, 20*time.Millisecond, expire)
+	return timer
+}
+
 func full() *hashedwheel.Timer {
 	timer := newTimer(hashedwheel.WithMaxPending(1))
 	for range 3 {
@@ -279,11 +334,98 @@ func shutdown() *hashedwheel.Timer {
 }
 
 func end(timer *hashedwheel.Timer) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	_, err := timer.Shutdown(ctx)
 	slog.Error("Shutdown", "error", err)
 }
+
+func hang() *hashedwheel.Timer {
+	timer := newTimer()
+	go eachFor(timer, 60*time.Millisecond, lock)
+	return timer
+}
+
+func lock() { <-never } // as a Lock of a mutex that somebody keeps
+
+// eachFor arms timeouts, one each interval. It is a loop of its own goroutine, until the timer is stopped.
+func eachFor(timer *hashedwheel.Timer, interval time.Duration, task func()) {
+	for {
+		if _, err := timer.AfterFunc(0, task); errors.Is(err, hashedwheel.ErrStopped) {
+			return
+		}
+		time.Sleep(interval)
+	}
+}
+
+// A cron is a schedule that asks a server for the next time, from the second time on.
+type cron struct{ asked bool }
+
+func (c *cron) Next(prev time.Time) time.Time {
+	if c.asked {
+		<-never // the server does not answer
+	}
+	c.asked = true
+	return prev.Add(time.Second)
+}
+
+func hangInNext() *hashedwheel.Timer {
+	timer := newTimer()
+	for range 40 {
+		must(timer.Schedule(hashedwheel.TaskFunc(func(*hashedwheel.Timeout) {}), new(cron)))
+	}
+	return timer
+}
+
+// A transfer is canceled, and then tells somebody.
+type transfer struct{}
+
+func (*transfer) Run(*hashedwheel.Timeout)      {}
+func (*transfer) Canceled(*hashedwheel.Timeout) { time.Sleep(3 * time.Second) }
+
+func slowCanceled() *hashedwheel.Timer {
+	timer := newTimer()
+	go func() {
+		for {
+			to, err := timer.NewTimeout(new(transfer), time.Minute)
+			if err != nil {
+				return // stopped
+			}
+			to.Cancel()
+			time.Sleep(time.Second / 30)
+		}
+	}()
+	return timer
+}
+
+func hangingKeys() *hashedwheel.Timer {
+	timer := newTimer()
+	sessions := keyed.New(timer, evict, keyed.WithConcurrency(4))
+	go func() {
+		for i := 0; ; i++ {
+			if sessions.Set(i, i, time.Second) != nil {
+				return // stopped
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	return timer
+}
+
+func evict(key, value int) { <-never }
+
+func waitForThemselves() *hashedwheel.Timer {
+	timer := newTimer()
+	for i := range 1200 {
+		must(timer.NewTimeout(hashedwheel.TaskFunc(replace), time.Duration(i)*500*time.Millisecond))
+	}
+	return timer
+}
+
+var program = context.Background()
+
+// replace waits until the run is over in which it is called.
+func replace(to *hashedwheel.Timeout) { to.WaitRunning(program) }
 
 func storm() *hashedwheel.Timer {
 	timer := newTimer()

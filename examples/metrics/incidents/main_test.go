@@ -60,14 +60,14 @@ func TestWhatAnOperatorSees(t *testing.T) {
 			check: func(t *testing.T, st hashedwheel.Stats) { require.Zero(t, st.Expired) }},
 		"refuses": {page: ` 300 10.0 not taken by the executor`,
 			check: func(t *testing.T, st hashedwheel.Stats) { require.Equal(t, st.Expired, st.Unsubmitted) }},
-		"blocks": {page: `of these due and not started 100; running 0,`,
+		"blocks": {page: `of these due and not started 100; running 64,`, next: `(?m)^ 64 [34]\S+s ` + here + `blocks.func1 \(submit\)$`,
 			log: `WARN hashedwheel: tasks are due and wait for the executor: its submit blocks .*`},
 		"panics": {page: ` 1 0.0 panics\n`,
 			log: `ERROR hashedwheel: task panicked .*stack="` + here + `broken \(main.go:\d+\), .*`},
 		"full":    {page: ` 2 0.0 rejected: full\n`},
 		"stopped": {page: ` 0 0.0 rejected: full\n 1 0.0 rejected: stopped\n`},
-		"shutdown": {page: `\(rpc, stopped, `, next: `(?m)^ 1 30s 59.9s ago ` + here + `shutdown.func1$`,
-			log: `ERROR Shutdown error="context deadline exceeded"`},
+		"shutdown": {page: `\(rpc, stopped, `, next: `(?m)^ 1 59.9s 59.9s ago ` + here + `shutdown.func1$`,
+			log: `WARN hashedwheel: Shutdown waits for calls that do not return; most are incidents.shutdown.func1 timer=rpc calls=1 most=1 longest=1m\S*s running=1\nERROR Shutdown error="context deadline exceeded"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var logged bytes.Buffer
@@ -135,6 +135,7 @@ func TestCommandsFindIt(t *testing.T) {
 		"suspended":        {says: `(?s)WARN hashedwheel: timeouts fired late; machine overloaded or suspended timer=rpc late=[12].*10 tasks were late|10 tasks were late.*WARN hashedwheel: timeouts fired late; machine overloaded or suspended timer=rpc late=[12]`},
 		"unstopped":        {command: "hashedwheel.New$", finds: `(?m) main.perRequest$`},
 		"forgotten":        {command: "inuse_objects", finds: `(?m) main.forgotten$`},
+		"leak":             {command: "inuse_objects", finds: `(?m) main.remove$`},
 		"limit":            {command: "goroutine?debug=1", finds: `(?m)^2 @ .*\n# labels: {"hashedwheel":"rpc", "hashedwheel.role":"runner"}\n(#.*\n)*#.*\smain[.]charge`},
 		"storm":            {command: "Timer..newTimeout$|Timeout", finds: `flat% .*\n.* main\.retry\n`},
 		"storm, by labels": {command: "tagfocus hashedwheel=rpc", omits: `main\.(retry|storm)`},

@@ -121,7 +121,7 @@ func (o *observed) point(now time.Time) metricdata.HistogramDataPoint[float64] {
 		StartTime:  o.start,
 		Time:       now,
 		Count:      h.Count(),
-		Sum:        h.Sum().Seconds(),
+		Sum:        h.SumSeconds(),
 	}
 	last := uint64(0)
 	for bound, n := range h.Buckets() {
