@@ -31,7 +31,7 @@ func (s *Store) listen(nc *nats.Conn) {
 	failed, lost, back := nc.ErrorHandler(), nc.DisconnectErrHandler(), nc.ReconnectHandler()
 	nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
 		if mine(nc) {
-			s.denials.add(err)
+			s.denials.add(nc, err)
 			kind := "connection"
 			if errors.Is(err, nats.ErrPermissionViolation) { // the text has a subject, and that may have a key
 				kind = "permission"

@@ -22,28 +22,31 @@ var ErrNoRoom = errors.New("no room")
 type room struct {
 	answered atomic.Pointer[time.Time] // a server has said so
 	refused  atomic.Pointer[time.Time] // a server has said so, or there was no leader while the store was full
-	headless atomic.Pointer[headless]  // nil while the servers have a leader
+	headless outage                    // the servers have no leader
+	silent   outage                    // requests get no answer
 }
 
-// A headless is a time without a leader. Full servers elect one again and again, so it lasts until no request has found
-// that for sickAfter.
-type headless struct{ since, last time.Time }
+// An outage is a time in which requests fail in a way. Full servers elect a leader again and again, so it lasts until
+// no request has failed so for sickAfter.
+type outage struct{ at atomic.Pointer[span] }
 
-// withoutLeader notes that a request has found no leader, and returns for how long that has been so.
-func (r *room) withoutLeader() time.Duration {
+type span struct{ since, last time.Time }
+
+// failed notes that a request has failed so, and returns since when that has been so.
+func (o *outage) failed() (since time.Time) {
 	now := time.Now()
-	next := &headless{now, now}
-	if was := r.headless.Load(); was != nil {
+	next := &span{now, now}
+	if was := o.at.Load(); was != nil {
 		next.since = was.since
 	}
-	r.headless.Store(next)
-	return now.Sub(next.since)
+	o.at.Store(next)
+	return next.since
 }
 
-// withLeader notes that a request has succeeded.
-func (r *room) withLeader() {
-	if was := r.headless.Load(); was != nil && time.Since(was.last) >= sickAfter {
-		r.headless.CompareAndSwap(was, nil)
+// succeeded notes that a request has succeeded.
+func (o *outage) succeeded() {
+	if was := o.at.Load(); was != nil && time.Since(was.last) >= sickAfter {
+		o.at.CompareAndSwap(was, nil)
 	}
 }
 
@@ -67,8 +70,9 @@ const (
 	// lease.
 	fullFor = 10 * time.Second
 	// electionLimit is longer than an election takes. A cluster that has no leader for as long, although all its servers
-	// are up, has no room.
+	// are up, has no room. Servers that were away may take rejoinLimit.
 	electionLimit = 10 * time.Second
+	rejoinLimit   = 30 * time.Second
 )
 
 // full reports whether the servers have refused something lately.
@@ -80,36 +84,12 @@ func (s *Store) full() bool {
 // fullWithoutLeader reports whether the servers refused something shortly before they lost their leader, or have since.
 // Without a leader they refuse nothing, so a store does not stop to be full by that.
 func (s *Store) fullWithoutLeader() bool {
-	refused, headless := s.room.refused.Load(), s.room.headless.Load()
+	refused, headless := s.room.refused.Load(), s.room.headless.at.Load()
 	return refused != nil && headless != nil && headless.since.Sub(*refused) < max(s.cfg.Lease, fullFor)
 }
 
-// Peers are the servers that keep the store, as one of them has said.
-type peers struct {
-	up, all int
-	at      time.Time
-}
-
-// see notes which servers of the bucket are up. Info may have an answer when no server leads the bucket.
-func (s *Store) see(info *jetstream.StreamInfo) {
-	if info.Cluster == nil {
-		return
-	}
-	p := &peers{at: time.Now(), all: len(info.Cluster.Replicas)}
-	for _, r := range info.Cluster.Replicas {
-		if !r.Offline {
-			p.up++
-		}
-	}
-	if info.Cluster.Leader != "" { // it is not among the replicas
-		p.all++
-		p.up++
-	}
-	s.peers.Store(p)
-}
-
-// A backlog counts the deadlines that have come and that no worker gets, because the servers do not store the messages
-// that their schedules make.
+// A backlog counts the deadlines that have come and that no worker gets: the servers do not store the messages that their
+// schedules make, or the consumer is paused.
 type backlog struct {
 	mu      sync.Mutex
 	due     []int64 // sorted, in seconds since 1970, as tokens have them

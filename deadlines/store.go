@@ -173,7 +173,11 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 	}
 	var said string
 	err = s.persist(ctx, func(ctx context.Context) error {
-		err := s.explain(s.setUp(ctx, l))
+		err := s.setUp(ctx, l)
+		if err != nil {
+			s.count(ctx)
+		}
+		err = s.explain(err)
 		if f := (final{}); err != nil && !errors.As(err, &f) && err.Error() != said {
 			said = err.Error()
 			s.log.Warn("deadlines: the store is not open yet, and Open tries again", "because", err)

@@ -125,6 +125,9 @@ func (s *Store) watch() {
 			} else {
 				probes.good = time.Now()
 			}
+			if err != nil {
+				s.count(s.ctx)
+			}
 			waiting.check(s, err != nil, time.Now())
 			cancel()
 			s.health.settle()
