@@ -137,6 +137,10 @@ type Store struct {
 	peers   atomic.Pointer[peers]
 	unsafe  atomic.Pointer[error] // see danger
 	made    atomic.Int64          // when the stream of wake-ups was made
+	// bucketMade is when the bucket was made that Open has found.
+	bucketMade int64
+	// failedAudits counts the last audits in a row that failed. Only the present one uses it.
+	failedAudits int
 	// lostSince is when look found that the bucket is gone, or zero. Only Open and then the watcher call look.
 	lostSince time.Time
 	counts    counts

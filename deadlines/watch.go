@@ -28,7 +28,7 @@ type Stats struct {
 
 	// Stranded counts the deadlines that are pending without a wake-up, so that no worker gets them, and Aside the
 	// wake-ups that are set aside. One worker of all processes looks for the former every ten minutes, sets them again,
-	// and counts them as Repaired.
+	// and counts them as Repaired. Stranded then goes down with each. Other processes know it up to a minute and a half later.
 	Stranded, Aside int
 	Repaired        uint64
 
