@@ -53,6 +53,7 @@ const (
 	minRetain    = time.Minute // a connection over which a request takes as long is lost
 	consumerName = "workers"
 	leaseKey     = "hashedwheel-lease" // in the metadata of the bucket
+	idSuffix     = 6                   // characters of the ID of a process that its name in records has
 
 	maxError   = 1000                 // bytes of the text of an error in a record, each up to six bytes in JSON
 	headroom   = 10 * maxError        // bytes of a message for everything but the payload
@@ -145,6 +146,7 @@ type Store struct {
 	lostSince time.Time
 	counts    counts
 	calls     calls
+	lives     lives
 	ctx       context.Context // done after Close
 	cancel    context.CancelFunc
 	watchers  sync.WaitGroup
@@ -163,7 +165,7 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 	}
 	host, _ := os.Hostname()
 	id := nuid.Next()
-	s := &Store{cfg: cfg, id: id, by: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), id[len(id)-6:])}
+	s := &Store{cfg: cfg, id: id, by: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), id[len(id)-idSuffix:])}
 	s.linked.Store(l)
 	s.log = cfg.Logger.With("store", cfg.Name)
 	s.flood.log = s.log
