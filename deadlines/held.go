@@ -83,7 +83,7 @@ func (h *held) Run(*hashedwheel.Timeout) {
 		h.hold(left)
 		return
 	}
-	if w.ctx.Err() != nil || w.clockOff() {
+	if w.ctx.Err() != nil || w.halted() {
 		h.giveBack(0)
 		return
 	}

@@ -104,10 +104,10 @@ func (s *Store) relink() {
 		if l.js, err = jetstream.New(l.nc); err != nil {
 			return err
 		}
-		if l.bucket, err = l.js.KeyValue(ctx, s.cfg.Name); err != nil {
+		if l.records, err = l.js.Stream(ctx, s.bucketName()); err != nil {
 			return err
 		}
-		if l.records, err = l.js.Stream(ctx, s.bucketName()); err != nil {
+		if err = s.bindBucket(ctx, l); err != nil {
 			return err
 		}
 		_, err = s.ensureWakeups(ctx, l)

@@ -92,6 +92,7 @@ func (s *Store) fullWithoutLeader() bool {
 // schedules make, or the consumer is paused.
 type backlog struct {
 	mu      sync.Mutex
+	kind    string  // of the wake-ups that stay where they are: "at", or "due" while the consumer is paused
 	due     []int64 // sorted, in seconds since 1970, as tokens have them
 	reading bool
 	next    time.Time // the next reading
@@ -104,29 +105,39 @@ const (
 	backlogLimit = time.Minute
 )
 
-// check notes whether a probe has failed, and counts. After two failures it reads what is scheduled. That changes
-// little while nothing is stored.
+// check notes whether a probe has failed, and counts. After two failures, or at once while the consumer is paused, it reads
+// what is scheduled, or waits for the consumer. That changes little while nothing is stored.
 func (b *backlog) check(s *Store, failed bool, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.fails++; !failed {
-		b.fails, b.due, b.next = 0, nil, time.Time{}
+	kind, limit, every := "at", 2, backlogEvery
+	if _, is := s.danger().(paused); is && !failed {
+		kind, limit, every, failed = "due", 1, max(s.cfg.Lease, time.Second), true
 	}
-	if b.fails >= 2 && !b.reading && now.After(b.next) {
+	if b.fails++; !failed || kind != b.kind {
+		b.fails, b.due, b.next, b.kind = 0, nil, time.Time{}, kind
+		if failed {
+			b.fails = 1
+		}
+	}
+	if b.fails >= limit && !b.reading && now.After(b.next) {
 		b.reading = true
-		s.watchers.Go(func() { b.read(s) })
+		s.watchers.Go(func() { b.read(s, kind, every) })
 	}
 	n, _ := slices.BinarySearch(b.due, s.clock.now().Unix())
+	if kind == "due" { // some of them may be with the workers
+		n = max(0, n-int(s.counts.delivered.Load()))
+	}
 	s.counts.stuck.Store(int64(n))
 }
 
-// read reads the tokens of all schedules.
-func (b *backlog) read(s *Store) {
+// read reads the tokens of all wake-ups of a kind.
+func (b *backlog) read(s *Store, kind string, every time.Duration) {
 	ctx, cancel := context.WithTimeout(s.ctx, backlogLimit)
 	defer cancel()
 	began := time.Now()
 	var due []int64
-	info, err := s.link().wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject("at", "*")))
+	info, err := s.link().wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject(kind, "*")))
 	if err == nil {
 		for subject := range info.State.Subjects {
 			if at, ok := timeOfToken(tokenOf(subject)); ok {
@@ -138,14 +149,14 @@ func (b *backlog) read(s *Store) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false
-	if b.fails == 0 { // a probe has succeeded meanwhile
+	if b.fails == 0 || kind != b.kind { // a probe has succeeded meanwhile
 		return
 	}
 	if err != nil {
 		b.next = time.Now().Add(s.cfg.Lease)
 		return
 	}
-	b.due, b.next = due, time.Now().Add(max(backlogEvery, backlogShare*time.Since(began)))
+	b.due, b.next = due, time.Now().Add(max(every, backlogShare*time.Since(began)))
 }
 
 // newToken returns a token for a wake-up. It ends with the time of the deadline, so that the names of the subjects tell

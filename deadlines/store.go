@@ -223,6 +223,12 @@ func (s *Store) Close() {
 func (s *Store) setUp(ctx context.Context, l *link) (err error) {
 	l.records, err = l.js.Stream(ctx, s.bucketName())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if _, other := l.js.Stream(ctx, s.wakeupsName()); other == nil {
+			return reason{what: "no stream", more: ": " + s.bucketName() + " is gone with all deadlines, and " + s.wakeupsName() +
+				" is there; restore the former from a backup, or remove the latter to begin anew", err: err}
+		} else if !errors.Is(other, jetstream.ErrStreamNotFound) {
+			return other
+		}
 		l.records, err = s.makeBucket(ctx, l)
 	}
 	if err != nil {
@@ -230,34 +236,35 @@ func (s *Store) setUp(ctx context.Context, l *link) (err error) {
 	}
 	s.see(l.records.CachedInfo())
 	bucket := l.records.CachedInfo().Config
-	if err := s.verify(bucket, l.nc.ConnectedClusterName()); err != nil {
+	if err := s.adopt(bucket, l.nc.ConnectedClusterName()); err != nil {
 		return final{err}
 	}
-	if bucket.AllowDirect {
-		// Only the leader is to answer reads. A replica that is behind would not know of a Set that has returned.
-		bucket.AllowDirect = false
-		if l.records, err = l.js.UpdateStream(ctx, bucket); err != nil {
-			return err
-		}
-	}
-	if l.bucket, err = l.js.KeyValue(ctx, s.cfg.Name); err != nil {
+	s.bucketMade = l.records.CachedInfo().Created.UnixNano()
+	if err := s.bindBucket(ctx, l); err != nil {
 		return err
 	}
 	consumer, err := s.ensureWakeups(ctx, l)
 	if err != nil {
 		return err
 	}
-	wakeups := l.wakeups.CachedInfo().Config
-	if n := wakeups.Replicas; n != bucket.Replicas {
-		return final{fmt.Errorf("%w: the bucket has %d replicas, and the wake-ups have %d", ErrMismatch, bucket.Replicas, n)}
-	}
-	if err := s.verifySettings(bucket, wakeups, consumer.CachedInfo().Config); err != nil {
-		return final{err}
-	}
-	if wait := consumer.CachedInfo().Config.AckWait; wait != s.cfg.Lease {
-		return final{fmt.Errorf("%w: its lease is %v, but the consumer waits for %v", ErrMismatch, s.cfg.Lease, wait)}
+	danger := s.verify(l.records.CachedInfo(), l.wakeups.CachedInfo(), consumer.CachedInfo())
+	if errors.Is(danger, ErrMismatch) {
+		return final{danger}
 	}
 	return s.look(ctx)
+}
+
+// bindBucket binds the bucket of l.records. Only its leader is to answer reads. A replica that is behind would not know of
+// a Set that has returned.
+func (s *Store) bindBucket(ctx context.Context, l *link) (err error) {
+	if bucket := l.records.CachedInfo().Config; bucket.AllowDirect {
+		bucket.AllowDirect = false
+		if l.records, err = l.js.UpdateStream(ctx, bucket); err != nil {
+			return err
+		}
+	}
+	l.bucket, err = l.js.KeyValue(ctx, s.cfg.Name)
+	return err
 }
 
 func (s *Store) makeBucket(ctx context.Context, l *link) (jetstream.Stream, error) {
@@ -319,13 +326,13 @@ func (s *Store) makeConsumer(ctx context.Context, l *link) (jetstream.Consumer, 
 	})
 }
 
-// verify compares the settings of the bucket with the Config, and takes the lease and the replicas from the bucket.
-// cluster is the name of the cluster, or "" for a single server.
-func (s *Store) verify(bucket jetstream.StreamConfig, cluster string) error {
-	lease, err := time.ParseDuration(bucket.Metadata[leaseKey])
+// adopt compares the settings that are kept with the bucket with the Config, and takes the lease and the replicas from the
+// bucket. cluster is the name of the cluster, or "" for a single server.
+func (s *Store) adopt(bucket jetstream.StreamConfig, cluster string) error {
+	lease, err := leaseOf(bucket)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: the bucket was made by another program, because its metadata has no %s", ErrMismatch, leaseKey)
+		return fmt.Errorf("%w: %w", ErrMismatch, err)
 	case s.cfg.Lease != 0 && s.cfg.Lease != lease:
 		return fmt.Errorf("%w: its lease is %v, not %v", ErrMismatch, lease, s.cfg.Lease)
 	case s.cfg.Replicas != 0 && s.cfg.Replicas != bucket.Replicas:

@@ -12,7 +12,8 @@ import (
 
 // Stats are the figures of a store. The counts are of this process, since Open.
 type Stats struct {
-	// Unsafe is true if a stream of the store is gone, or the settings of the streams lose deadlines. The log says why.
+	// Unsafe is true if a stream of the store is gone, the settings of the servers lose deadlines, or the consumer is paused.
+	// The log says why.
 	Unsafe  bool
 	Held    int // deadlines that workers of this process have, with those whose handler runs
 	Running int // calls of handlers that have not returned
@@ -81,7 +82,7 @@ func (s *Store) Figures(yield func(name, help string, counter bool, value float6
 	gauge("full", oneIf(st.Full), "1 if the servers have refused to store something lately, because they have no room.")
 	gauge("undelivered", float64(st.Undelivered), "Near and due deadlines of all processes that no worker has got.")
 	gauge("delivered", float64(st.Delivered), "Deadlines of all processes that a worker has, or that wait for their next attempt.")
-	gauge("unsafe", oneIf(st.Unsafe), "1 if a stream of the store is gone, or the settings of the streams lose deadlines.")
+	gauge("unsafe", oneIf(st.Unsafe), "1 if a stream of the store is gone, the settings of the servers lose deadlines, or the consumer is paused.")
 	gauge("stranded", float64(st.Stranded), "Deadlines of all processes that are pending without a wake-up, so that no worker gets them.")
 	gauge("aside", float64(st.Aside), "Wake-ups of all processes that are set aside.")
 	gauge("clock_skew_seconds", st.Skew.Seconds(), "How far the clock of this machine is ahead of the server's.")
