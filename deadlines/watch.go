@@ -124,6 +124,9 @@ func (s *Store) watch() {
 			ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
 			err := s.explain(s.look(ctx))
 			s.health.report(readStreams, err)
+			if err == nil {
+				s.flood.forget(refusedKind)
+			}
 			if r := (reason{}); s.working.Load() > 0 && (err == nil || errors.As(err, &r) && r.leaderless) {
 				err = s.explain(probes.probe(ctx, s, time.Now()))
 				s.health.report(storeWakeups, err)
