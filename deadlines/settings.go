@@ -15,7 +15,14 @@ type mismatch struct {
 	halts bool // with these settings, workers would call handlers over and over
 }
 
-func (m mismatch) Error() string { return ErrMismatch.Error() + ": " + strings.Join(m.wrong, "; ") }
+func (m mismatch) Error() string {
+	text := ErrMismatch.Error() + ": " + strings.Join(m.wrong, "; ")
+	if m.halts {
+		text += "; the workers call no handler meanwhile"
+	}
+	return text
+}
+
 func (m mismatch) Unwrap() error { return ErrMismatch }
 
 // A paused says that the consumer is paused. Nothing is lost by that, so it is no mismatch.

@@ -43,6 +43,7 @@ func TestBucketMadeAgain(t *testing.T) {
 	require.ErrorContains(t, s.danger(), "so all deadlines that were set before are gone; restore it from a backup")
 	require.ErrorContains(t, s.danger(), "the bucket was made by another program, because its metadata has no hashedwheel-lease")
 	require.ErrorContains(t, s.danger(), "the stream KV_deadlines removes no single message after its time (allow_msg_ttl)")
+	require.ErrorContains(t, s.danger(), "; the workers call no handler meanwhile")
 	_, err = Open(ctx, s.link().nc, quick())
 	require.ErrorIs(t, err, ErrMismatch)
 
