@@ -3,6 +3,7 @@ package deadlines
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -11,6 +12,7 @@ import (
 // Peers are the servers that keep the bucket. A server counts as up only if it has shown that it is.
 type peers struct {
 	names []string
+	seen  map[string]time.Time // when each has answered last
 	up    int
 	at    time.Time // when up was found, or zero
 	whole time.Time // since when all have been up, or zero
@@ -27,14 +29,14 @@ func (s *Store) serversUp() *peers {
 	return nil
 }
 
-// allUp reports whether all servers were up during an outage, for longer than an election takes, and still were when that
-// was found.
+// allUp reports whether an outage lasts for longer than an election takes although all servers are up. That they are up
+// was found in the outage, because an earlier answer says nothing.
 func (p *peers) allUp(since time.Time) bool {
 	limit := electionLimit
 	if p.whole.After(since) {
 		since, limit = p.whole, rejoinLimit
 	}
-	return !p.whole.IsZero() && p.at.Sub(since) >= limit
+	return !p.whole.IsZero() && time.Since(since) >= limit && p.at.Sub(since) >= limit/2
 }
 
 // see notes which servers keep the bucket, and that all of them are up if the leader has heard from all. One that it has
@@ -58,18 +60,29 @@ func (s *Store) see(info *jetstream.StreamInfo) {
 		}
 	}
 	if whole {
-		s.note(names, len(names))
+		s.note(names, names)
 	} else if was := s.peers.Load(); was == nil || len(was.names) != len(names) {
 		s.peers.Store(&peers{names: names})
 	}
 }
 
-// note notes how many of the servers are up now.
-func (s *Store) note(names []string, up int) {
-	was := s.serversUp()
-	p := &peers{names: names, up: up, at: time.Now()}
-	if up == len(names) {
-		if p.whole = p.at; was != nil && !was.whole.IsZero() {
+// note notes which servers are up now. One that a busy machine has held up is not down at once.
+func (s *Store) note(names, up []string) {
+	now, was := time.Now(), s.serversUp()
+	p := &peers{names: names, at: now, seen: make(map[string]time.Time)}
+	for _, name := range names {
+		if was != nil {
+			p.seen[name] = was.seen[name]
+		}
+		if slices.Contains(up, name) {
+			p.seen[name] = now
+		}
+		if now.Sub(p.seen[name]) < sickAfter {
+			p.up++
+		}
+	}
+	if p.up == len(names) {
+		if p.whole = now; was != nil && !was.whole.IsZero() {
 			p.whole = was.whole
 		}
 	}
@@ -79,7 +92,7 @@ func (s *Store) note(names []string, up int) {
 const (
 	// A server answers this one also when it has no leader, or when its JetStream is off.
 	pingSubject = "$SYS.REQ.ACCOUNT.PING.STATZ"
-	pingLimit   = time.Second
+	pingLimit   = 250 * time.Millisecond // a server that has no time to answer is asked again in the next round
 )
 
 // count asks the servers whether they are up. Without an answer, as when the permission is missing, it notes nothing.
@@ -96,25 +109,20 @@ func (s *Store) count(ctx context.Context) {
 	if err := nc.PublishRequest(pingSubject, sub.Subject, []byte(`{"include_unused":true}`)); err != nil {
 		return
 	}
-	missing := make(map[string]bool)
-	for _, name := range p.names {
-		missing[name] = true
-	}
 	ctx, cancel := context.WithTimeout(ctx, pingLimit)
 	defer cancel()
-	answers := 0
-	for len(missing) > 0 {
+	var up []string
+	for len(up) < len(p.names) {
 		msg, err := sub.NextMsgWithContext(ctx)
 		if err != nil {
 			break
 		}
 		var answer struct{ Server struct{ Name string } }
-		if json.Unmarshal(msg.Data, &answer) == nil && answer.Server.Name != "" {
-			answers++
-			delete(missing, answer.Server.Name)
+		if json.Unmarshal(msg.Data, &answer) == nil && slices.Contains(p.names, answer.Server.Name) {
+			up = append(up, answer.Server.Name)
 		}
 	}
-	if answers > 0 {
-		s.note(p.names, len(p.names)-len(missing))
+	if len(up) > 0 {
+		s.note(p.names, up)
 	}
 }

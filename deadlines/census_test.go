@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -52,18 +53,24 @@ func TestPingDenied(t *testing.T) {
 	require.Less(t, time.Since(began), pingLimit, "it does not ask again")
 }
 
-// All servers are up only if that was found long enough after the outage began, and longer if one was away.
+// An outage is one of servers that are up only if that was found long enough after it began, and longer if one was away.
 func TestAllUp(t *testing.T) {
-	began := time.Now()
-	after := func(d time.Duration) time.Time { return began.Add(d) }
-	for p, want := range map[*peers]bool{
-		{up: 1, at: after(time.Hour)}:                                              false,
-		{up: 3, at: began, whole: after(-time.Hour)}:                               false, // an old answer says nothing
-		{up: 3, at: after(electionLimit), whole: after(-time.Hour)}:                true,
-		{up: 3, at: after(electionLimit + time.Second), whole: after(time.Second)}: false,
-		{up: 3, at: after(rejoinLimit + time.Second), whole: after(time.Second)}:   true,
-		{up: 3, at: after(rejoinLimit + time.Second/2), whole: after(time.Second)}: false,
-	} {
-		require.Equal(t, want, p.allUp(began), "%+v", p)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Hour)
+		ago := func(seconds int) time.Time { return time.Now().Add(-time.Duration(seconds) * time.Second) }
+		for _, c := range []struct {
+			began, whole, at int // seconds ago
+			want             bool
+		}{
+			{began: 11, whole: 100, at: 0, want: true},
+			{began: 11, whole: 100, at: 8, want: false}, // it was found when the outage had just begun
+			{began: 9, whole: 100, at: 0, want: false},  // it may be an election
+			{began: 100, whole: 31, at: 0, want: true},
+			{began: 100, whole: 29, at: 0, want: false}, // one was away, and may not be ready
+		} {
+			p := &peers{at: ago(c.at), whole: ago(c.whole)}
+			require.Equal(t, c.want, p.allUp(ago(c.began)), "%+v", c)
+		}
+		require.False(t, (&peers{at: ago(0)}).allUp(ago(100)), "one is away")
+	})
 }

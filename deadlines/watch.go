@@ -121,6 +121,7 @@ func (s *Store) watch() {
 			case <-s.ctx.Done():
 				return
 			}
+			began := time.Now()
 			ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
 			err := s.explain(s.look(ctx))
 			s.health.report(readStreams, err)
@@ -133,7 +134,7 @@ func (s *Store) watch() {
 			} else {
 				probes.good = time.Now()
 			}
-			if err != nil {
+			if p := s.peers.Load(); err != nil || p == nil || p.at.Before(began) { // the leader did not say that all are up
 				s.count(s.ctx)
 			}
 			waiting.check(s, err != nil, time.Now())
