@@ -2,9 +2,10 @@ package deadlines
 
 import (
 	"context"
-	"maps"
+	"encoding/json"
+	"errors"
 	"math/rand/v2"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -13,87 +14,205 @@ import (
 // An auditor begins an audit now and then. An audit reads the whole store, so only one worker of all processes does it at
 // a time: the one that stores a message that no other worker has stored before it expires.
 type auditor struct {
-	next time.Time // when this process asks whether it is its turn
-	made int64     // when the stream of wake-ups was made
+	mu       sync.Mutex
+	next     time.Time // when this process asks whether it is its turn
+	made     int64     // when the stream of wake-ups was made
+	auditing bool
+}
+
+// A turn is the message of the process that audits, or has audited last. The other processes have its count.
+type turn struct {
+	By       string `json:"by"`
+	Stranded int    `json:"stranded"`
 }
 
 const (
 	auditEvery = 10 * time.Minute
-	auditShare = 20 // an audit takes at most one part in so many of the time
-	auditLimit = time.Hour
-	auditAgain = time.Minute // until a process asks again, on average
+	auditShare = 20              // an audit takes at most one part in so many of the time
+	auditAgain = time.Minute     // until a process asks again, on average
+	auditRetry = 5 * time.Second // after an audit that failed; it doubles, up to auditEvery
+
+	turnTTL   = time.Minute // of the turn of a process that has died in an audit
+	turnRenew = 10 * time.Second
+	readLimit = time.Minute // for the answer to one request for all wake-ups
 )
 
 // check begins an audit if it is time for one. A new stream of wake-ups needs one soon. A Set whose wake-up went to the
 // stream before it has then ended.
 func (a *auditor) check(s *Store, now time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if made := s.made.Load(); made != a.made {
 		a.made, a.next = made, now.Add(requestLimit)
 	}
-	if s.working.Load() == 0 || now.Before(a.next) {
+	if a.auditing || s.working.Load() == 0 || now.Before(a.next) {
 		return
 	}
-	a.next = now.Add(auditAgain/2 + rand.N(auditAgain))
-	s.watchers.Go(s.takeTurn)
+	a.auditing = true
+	made := a.made
+	s.watchers.Go(func() {
+		again := s.takeTurn()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.auditing = false
+		if a.made == made { // or else check has said when
+			a.next = time.Now().Add(again)
+		}
+	})
 }
 
-// takeTurn audits if it is the turn of this process.
-func (s *Store) takeTurn() {
-	ctx, cancel := context.WithTimeout(s.ctx, auditLimit)
-	defer cancel()
-	turn := s.subject("probe", "audit")
-	_, err := s.link().js.Publish(ctx, turn, nil, jetstream.WithMsgTTL(auditLimit), jetstream.WithExpectLastSequencePerSubject(0))
-	if err == nil {
-		began := time.Now()
-		err = s.audit(ctx)
-		next := max(auditEvery, auditShare*time.Since(began)).Round(time.Second)
-		s.link().js.Publish(s.ctx, turn, nil, jetstream.WithMsgTTL(next)) // if that fails, the next one is after auditLimit
-	} else if isConflict(err) {
-		s.counts.stranded.Store(0) // another process knows
-		return
+// takeTurn audits if it is the turn of this process. It returns when to ask again.
+func (s *Store) takeTurn() (again time.Duration) {
+	again = auditAgain/2 + rand.N(auditAgain)
+	seq, err := s.storeTurn(0, turnTTL)
+	if isConflict(err) {
+		if t := s.loadTurn(); t.By == s.id && s.failedAudits > 0 {
+			return auditRetry // the server has not removed it yet
+		} else if t.By != s.id {
+			s.counts.stranded.Store(int64(t.Stranded))
+		}
+		return again
 	}
-	s.health.report(findStranded, s.explain(err))
+	began, pause := time.Now(), auditEvery
+	if err == nil {
+		seq, err = s.auditInTurn(seq)
+	}
+	switch {
+	case s.ctx.Err() != nil:
+		return again
+	case err == nil:
+		s.failedAudits = 0
+		pause = max(auditEvery, auditShare*time.Since(began)).Round(time.Second)
+	default:
+		if auditRetry<<s.failedAudits < auditEvery {
+			pause = auditRetry << s.failedAudits
+			s.failedAudits++
+		}
+		again = pause + time.Second
+		s.log.Error("deadlines: the search for deadlines without wake-ups has failed, and is tried again",
+			"left", s.counts.stranded.Load(), "in", pause, "because", s.explain(err))
+	}
+	s.storeTurn(seq, pause) // if that fails, the next one is after turnTTL
+	return again
+}
+
+// auditInTurn audits and prolongs the turn meanwhile. It returns the number of the last message of the turn.
+func (s *Store) auditInTurn(seq uint64) (last uint64, err error) {
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		tick := time.NewTicker(turnRenew)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+			next, err := s.storeTurn(seq, turnTTL)
+			if err == nil {
+				seq = next
+			} else if isConflict(err) {
+				cancel(errTurn)
+			}
+		}
+	})
+	err = s.audit(ctx)
+	cancel(nil)
+	renewing.Wait()
+	return seq, err
+}
+
+var errTurn = errors.New("another process does it now, or the stream of wake-ups was made again")
+
+// storeTurn stores the turn of this process, if the last message of the turn is the one with a number, or if there is
+// none and the number is 0.
+func (s *Store) storeTurn(last uint64, ttl time.Duration) (seq uint64, err error) {
+	ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
+	defer cancel()
+	data, _ := json.Marshal(turn{By: s.id, Stranded: int(s.counts.stranded.Load())})
+	ack, err := s.link().js.Publish(ctx, s.subject("probe", "audit"), data, jetstream.WithMsgTTL(ttl), jetstream.WithExpectLastSequencePerSubject(last))
+	if err != nil {
+		return last, err
+	}
+	return ack.Sequence, nil
+}
+
+// loadTurn returns the last turn of a process, or the zero turn.
+func (s *Store) loadTurn() (t turn) {
+	ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
+	defer cancel()
+	if msg, err := s.link().wakeups.GetLastMsgForSubject(ctx, s.subject("probe", "audit")); err == nil {
+		json.Unmarshal(msg.Data, &t) // an earlier version has stored nothing
+	}
+	return t
 }
 
 // audit looks for deadlines that are pending without a wake-up, so that no worker would get them, and sets them again.
+// If it cannot read all records, it sets those again that it has found.
 func (s *Store) audit(ctx context.Context) error {
+	looked := time.Now()
 	tokens, began, err := s.tokens(ctx)
 	if err != nil {
 		return err
 	}
 	r := &Report{keys: make(map[string]record), stranded: make(map[string]record)}
-	_, err = s.each(ctx, func(e jetstream.KeyValueEntry) bool {
+	_, unread := s.each(ctx, func(e jetstream.KeyValueEntry) bool {
 		// A record that is stored later has its wake-up, but tokens may not.
 		if last, err := parseRecord(e.Value()); err == nil && last.open() && !tokens[last.Token] && e.Created().Before(began) {
 			r.stranded[e.Key()] = record{Status: last.Status, At: last.At, Token: last.Token}
 		}
 		return true
 	})
-	if err == nil {
-		err = r.confirm(ctx, s)
+	if len(r.stranded) > 0 {
+		// A leader that had just been replaced may have answered, or a page of its answer may have missed some.
+		select {
+		case <-time.After(time.Until(looked.Add(requestLimit))):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if tokens, _, err = s.tokens(ctx); err != nil {
+			return err
+		}
+		for key, last := range r.stranded {
+			if tokens[last.Token] {
+				delete(r.stranded, key)
+			}
+		}
 	}
-	s.counts.stranded.Store(int64(len(r.stranded)))
-	if err != nil || len(r.stranded) == 0 {
-		return err
+	found := int64(len(r.stranded))
+	if unread != nil { // what was known before counts too
+		found = max(found, s.counts.stranded.Load())
 	}
-	first := slices.MinFunc(slices.Collect(maps.Keys(r.stranded)), func(a, b string) int {
-		return r.stranded[a].At.Compare(r.stranded[b].At)
+	s.counts.stranded.Store(found)
+	if len(r.stranded) == 0 {
+		return unread
+	}
+	s.log.Error("deadlines: deadlines have lost their wake-ups", "deadlines", len(r.stranded), "first", r.earliest()[0])
+	repaired := 0
+	var mu sync.Mutex
+	err = s.repair(ctx, r, func(changed bool) {
+		s.counts.stranded.Add(-1)
+		if changed {
+			s.counts.repaired.Add(1)
+			mu.Lock()
+			repaired++
+			mu.Unlock()
+		}
 	})
-	s.log.Error("deadlines: deadlines have lost their wake-ups", "deadlines", len(r.stranded), "first", first)
-	repaired, err := s.Repair(ctx, r)
-	s.counts.stranded.Add(-int64(repaired))
-	s.counts.repaired.Add(uint64(repaired))
 	if repaired > 0 {
 		s.log.Info("deadlines: deadlines that had lost their wake-ups are set again", "deadlines", repaired)
 	}
-	return err
+	return errors.Join(err, unread)
 }
 
 // tokens returns the tokens of all wake-ups, and the time of the server when it began to read them.
 func (s *Store) tokens(ctx context.Context) (tokens map[string]bool, at time.Time, err error) {
 	tokens = make(map[string]bool)
 	for _, kind := range []string{"at", "due", "aside"} { // it goes from at to due, and to aside
-		info, err := s.link().wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject(kind, "*")))
+		limited, cancel := context.WithTimeout(ctx, readLimit)
+		info, err := s.link().wakeups.Info(limited, jetstream.WithSubjectFilter(s.subject(kind, "*")))
+		cancel()
 		if err != nil {
 			return nil, at, err
 		}

@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -220,23 +224,31 @@ func (r *Report) add(e jetstream.KeyValueEntry) {
 	}
 }
 
-// confirm reads stranded records and their wake-ups again for a while, because the store may have changed between the
-// two readings, or a replica may be behind.
+// confirm reads stranded records, and then the wake-ups, again for a while, because the store may have changed between
+// the two readings, or a replica may be behind.
 func (r *Report) confirm(ctx context.Context, s *Store) error {
 	for end := time.Now().Add(behindLimit); len(r.stranded) > 0 && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		for key, last := range r.stranded {
-			now, err := s.load(ctx, key)
-			if err != nil {
-				return err
-			}
-			r.keys[key] = now
-			now.Payload = nil // it may be large, and Repair reads it again
-			r.stranded[key] = now
-			found, err := s.hasWakeup(ctx, last.Token)
-			if err != nil {
-				return err
-			}
-			if now.rev == 0 || now.ended() || found && now.Token == last.Token {
+		var mu sync.Mutex
+		now := make(map[string]record)
+		err := parallel(ctx, slices.Collect(maps.Keys(r.stranded)), func(ctx context.Context, key string) error {
+			last, err := s.load(ctx, key)
+			mu.Lock()
+			defer mu.Unlock()
+			now[key] = last
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		tokens, _, err := s.tokens(ctx)
+		if err != nil {
+			return err
+		}
+		for key, last := range now {
+			r.keys[key] = last
+			last.Payload = nil // it may be large, and Repair reads it again
+			r.stranded[key] = last
+			if last.rev == 0 || last.ended() || tokens[last.Token] {
 				delete(r.stranded, key)
 			}
 		}
@@ -299,35 +311,76 @@ func (r *Report) readAside(ctx context.Context, s *Store) error {
 	return nil
 }
 
-// hasWakeup reports whether the stream has the wake-up with a token.
-func (s *Store) hasWakeup(ctx context.Context, token string) (bool, error) {
-	for _, kind := range []string{"at", "due", "aside"} { // it goes from at to due, and to aside
-		_, err := s.link().wakeups.GetLastMsgForSubject(ctx, s.subject(kind, token))
-		if err == nil || !errors.Is(err, jetstream.ErrMsgNotFound) {
-			return err == nil, err
+// Repair sets each deadline again that is without a wake-up, as after the restoration of a backup that was taken while
+// the store was in use. It begins with the earliest, and sets up to 64 at a time. It returns how many it has set, also
+// with an error. Workers do that too, from time to time. A deadline that has changed since the Check is left alone. The
+// handler of a Running one is called again.
+func (s *Store) Repair(ctx context.Context, r *Report) (repaired int, err error) {
+	var n atomic.Int64
+	err = s.repair(ctx, r, func(changed bool) {
+		if changed {
+			n.Add(1)
 		}
-	}
-	return false, nil
+	})
+	return int(n.Load()), err
 }
 
-// Repair sets each deadline again that is without a wake-up, as after the restoration of a backup that was taken while
-// the store was in use. It returns how many. Workers do that too, from time to time. A deadline that has changed since the Check is left alone. The handler
-// of a Running one is called again.
-func (s *Store) Repair(ctx context.Context, r *Report) (repaired int, err error) {
-	for key, stranded := range r.stranded {
-		changed, err := s.change(ctx, "repair", key, stranded.At, func(old record) (record, bool) {
+// repair calls f for each deadline that is not stranded any more. A deadline that cannot be set holds up no other one.
+func (s *Store) repair(ctx context.Context, r *Report, f func(changed bool)) error {
+	var mu sync.Mutex
+	var unset error
+	err := parallel(ctx, r.earliest(), func(ctx context.Context, key string) error {
+		ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+		defer cancel()
+		stranded := r.stranded[key]
+		changed, err := s.change(ctx, opRepair, key, stranded.At, func(old record) (record, bool) {
 			ok := old.Token == stranded.Token && !old.ended()
 			old.Status = Pending
 			return old, ok
 		})
-		if err != nil {
-			return repaired, err
+		if errors.Is(err, errRecord) || errors.Is(err, nats.ErrMaxPayload) {
+			mu.Lock()
+			defer mu.Unlock()
+			unset = err
+			return nil
 		}
-		if changed {
-			repaired++
+		if err == nil {
+			f(changed)
 		}
+		return err
+	})
+	return errors.Join(err, unset)
+}
+
+// earliest returns the keys of the stranded deadlines, the earliest first.
+func (r *Report) earliest() []string {
+	return slices.SortedFunc(maps.Keys(r.stranded), func(a, b string) int { return r.stranded[a].At.Compare(r.stranded[b].At) })
+}
+
+// parallelism is how many requests are made at a time for a repair. More are hardly faster.
+const parallelism = 64
+
+// parallel calls f for the keys, in their order and many at a time, until one call fails.
+func parallel(ctx context.Context, keys []string, f func(ctx context.Context, key string) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next atomic.Int64
+	var calls sync.WaitGroup
+	for range min(parallelism, len(keys)) {
+		calls.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(keys) {
+					return
+				}
+				if err := f(ctx, keys[i]); err != nil {
+					cancel(err)
+				}
+			}
+		})
 	}
-	return repaired, nil
+	calls.Wait()
+	return context.Cause(ctx)
 }
 
 // faultOf adds a fault of a record.

@@ -2,6 +2,7 @@ package deadlines
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -82,15 +83,17 @@ func (r record) deadline(key string) Deadline {
 
 func (r record) encode() []byte { return encode(r) }
 
+var errRecord = errors.New("not a record")
+
 func parseRecord(b []byte) (r record, err error) {
 	if err := json.Unmarshal(b, &r); err != nil {
-		return r, fmt.Errorf("not a record: %w", err)
+		return r, fmt.Errorf("%w: %w", errRecord, err)
 	}
 	switch r.Status {
 	case Pending, Running, Handled, Canceled, void:
 		return r, nil
 	}
-	return r, fmt.Errorf("not a record: status %q", r.Status)
+	return r, fmt.Errorf("%w: status %q", errRecord, r.Status)
 }
 
 // maxKey is the most bytes of a key. Its subject must fit into a line of the protocol. By default a server closes the

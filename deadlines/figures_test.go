@@ -90,7 +90,7 @@ func TestAlerts(t *testing.T) {
 	names := figureNames()
 	readme := read("README.md")
 	exprs := regexp.MustCompile(`expr: \| (.*?) for:`).FindAllStringSubmatch(read("../metrics/deadlines-alerts.yml"), -1)
-	require.Len(t, exprs, 9)
+	require.Len(t, exprs, 10)
 	for _, expr := range exprs {
 		require.Contains(t, readme, "`"+expr[1]+"`")
 		for _, name := range figureName.FindAllString(expr[1], -1) {

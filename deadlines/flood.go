@@ -77,6 +77,13 @@ func (f *flood) settle(kind string, b *burst, now time.Time) {
 	}
 }
 
+// forget drops the events of a kind that have not been logged, because they are over.
+func (f *flood) forget(kind string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.kinds, kind)
+}
+
 // flush logs all events that have not been logged.
 func (f *flood) flush() {
 	f.mu.Lock()

@@ -26,7 +26,6 @@ const (
 	storeWakeups = "store wake-ups"
 	getWakeups   = "get wake-ups"
 	readStreams  = "read the state of the streams"
-	findStranded = "look for lost wake-ups"
 )
 
 // A failure lasts while requests of a kind fail, without a pause of sickAfter after a success.

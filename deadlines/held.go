@@ -83,7 +83,7 @@ func (h *held) Run(*hashedwheel.Timeout) {
 		h.hold(left)
 		return
 	}
-	if w.ctx.Err() != nil || w.clockOff() {
+	if w.ctx.Err() != nil || w.halted() {
 		h.giveBack(0)
 		return
 	}
@@ -172,8 +172,17 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 		return nil, nil
 	}
 	dead := r
+	alive := false
 	if r.Status == Running { // its worker has died, or has lost its lease
-		if r.Deaths++; r.Deaths >= calmDeaths {
+		if r.By == w.by && w.calls.has(h.token) {
+			h.lost(r)
+			h.giveBack(w.cfg.Lease)
+			return nil, nil
+		}
+		if alive = r.By != w.by && w.alive(ctx, r.By); !alive {
+			r.Deaths++
+		}
+		if r.Deaths >= calmDeaths && !alive {
 			return nil, h.putOff(ctx, r)
 		}
 	}
@@ -185,7 +194,10 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 		return nil, err
 	}
 	w.health.report(storeRecords, nil)
-	if dead.Status == Running {
+	switch {
+	case alive:
+		h.lost(dead)
+	case dead.Status == Running:
 		h.died(dead, r.Deaths)
 	}
 	if time.Since(h.claimed) >= w.cfg.Lease {
@@ -211,6 +223,12 @@ func (h *held) died(r record, deaths int) {
 	}
 	h.w.flood.report(kind, slog.LevelWarn, "deadlines: a worker has died in a handler, or has lost its lease",
 		"key", h.wakeup.Key, "attempt", r.Attempts, "deaths", deaths, "worker", r.By)
+}
+
+// lost reports that the worker that called the handler before is alive, and has lost its lease. The handler may run.
+func (h *held) lost(r record) {
+	h.w.flood.report("lost", slog.LevelWarn, "deadlines: a worker that is alive has lost its lease while a handler ran",
+		"key", h.wakeup.Key, "attempt", r.Attempts, "worker", r.By)
 }
 
 // putOff makes a deadline in which workers have died several times Pending, until a delay is over that grows. In the end
@@ -243,7 +261,10 @@ func (h *held) call(r record) {
 	w.counts.running.Add(1)
 	w.calls.add(h)
 	failure := w.protect(r.deadline(h.wakeup.Key))
-	w.calls.remove(h)
+	if ran := w.calls.remove(h); ran >= w.hungAfter() {
+		w.flood.report("returned", slog.LevelInfo, "deadlines: a handler that had run for long has returned", "key", h.wakeup.Key,
+			"after", ran.Round(time.Second))
+	}
 	w.counts.running.Add(-1)
 	w.counts.returned.Add(1)
 	if failure != nil {

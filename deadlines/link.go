@@ -31,10 +31,13 @@ func (s *Store) listen(nc *nats.Conn) {
 	failed, lost, back := nc.ErrorHandler(), nc.DisconnectErrHandler(), nc.ReconnectHandler()
 	nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
 		if mine(nc) {
-			s.denials.add(err)
+			s.denials.add(nc, err)
 			kind := "connection"
-			if errors.Is(err, nats.ErrPermissionViolation) { // the text has a subject, and that may have a key
+			switch {
+			case errors.Is(err, nats.ErrPermissionViolation): // the text has a subject, and that may have a key
 				kind = "permission"
+			case refused(err):
+				kind = refusedKind
 			}
 			s.flood.report(kind, slog.LevelWarn, "deadlines: error of the connection", "err", err)
 		}
@@ -52,6 +55,7 @@ func (s *Store) listen(nc *nats.Conn) {
 	})
 	nc.SetReconnectHandler(func(nc *nats.Conn) {
 		if mine(nc) {
+			s.flood.forget(refusedKind)
 			s.log.Info("deadlines: connected again", "url", nc.ConnectedUrlRedacted())
 		}
 		if back != nil {
@@ -59,6 +63,16 @@ func (s *Store) listen(nc *nats.Conn) {
 		}
 	})
 }
+
+// refusedKind is the kind of events that servers refuse a connection. They are over when there is one.
+const refusedKind = "refused"
+
+// refused reports whether an error says that a server refuses the credentials of a connection.
+func refused(err error) bool {
+	return slices.ContainsFunc(credentialErrors, func(other error) bool { return errors.Is(err, other) })
+}
+
+var credentialErrors = []error{nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired}
 
 // watchLink makes another connection whenever the server has closed one, until Close.
 func (s *Store) watchLink() {
@@ -104,10 +118,10 @@ func (s *Store) relink() {
 		if l.js, err = jetstream.New(l.nc); err != nil {
 			return err
 		}
-		if l.bucket, err = l.js.KeyValue(ctx, s.cfg.Name); err != nil {
+		if l.records, err = l.js.Stream(ctx, s.bucketName()); err != nil {
 			return err
 		}
-		if l.records, err = l.js.Stream(ctx, s.bucketName()); err != nil {
+		if err = s.bindBucket(ctx, l); err != nil {
 			return err
 		}
 		_, err = s.ensureWakeups(ctx, l)
@@ -118,6 +132,7 @@ func (s *Store) relink() {
 		return
 	}
 	s.linked.Store(l)
+	s.flood.forget(refusedKind)
 	s.log.Info("deadlines: connected again", "url", l.nc.ConnectedUrlRedacted())
 }
 
@@ -142,9 +157,8 @@ func closedByServer(nc *nats.Conn) bool {
 	if !nc.IsClosed() || err == nil || !strings.HasPrefix(err.Error(), "nats: ") {
 		return false
 	}
-	return !slices.ContainsFunc([]error{
+	return !refused(err) && !slices.ContainsFunc([]error{
 		nats.ErrSlowConsumer, nats.ErrBadHeaderMsg, nats.ErrPermissionViolation, nats.ErrMaxSubscriptionsExceeded,
 		nats.ErrNoServers, nats.ErrStaleConnection, nats.ErrMaxConnectionsExceeded, nats.ErrMaxAccountConnectionsExceeded,
-		nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired,
 	}, func(other error) bool { return errors.Is(err, other) })
 }

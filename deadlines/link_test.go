@@ -153,3 +153,35 @@ func TestClose(t *testing.T) {
 	}
 	require.True(t, s.link().nc.IsConnected(), "the connection is the program's")
 }
+
+// The password is changed on the servers, and is right again later. The log then says that there is a connection, and not
+// how often it was refused before.
+func TestPasswordRightAgain(t *testing.T) {
+	t.Parallel()
+	o := &server.Options{StoreDir: t.TempDir(), Username: "a", Password: "right"}
+	srv := serveOptions(t, o)
+	o.Port = srv.Addr().(*net.TCPAddr).Port
+	var l log
+	cfg := quick()
+	cfg.Logger = l.logger()
+	s := mustOpen(t, "nats://a:right@"+strings.TrimPrefix(srv.ClientURL(), "nats://"), cfg)
+	password := func(p string) {
+		changed := o.Clone()
+		changed.Password = p
+		require.NoError(t, srv.ReloadOptions(changed))
+	}
+	password("other")
+	await(t, "it is refused several times", func() bool {
+		s.flood.mu.Lock()
+		defer s.flood.mu.Unlock()
+		b := s.flood.kinds[refusedKind]
+		return b != nil && b.times >= 2
+	})
+	require.Contains(t, l.String(), "authorization violation")
+	password("right")
+	await(t, "it says so", func() bool { return strings.Contains(l.String(), "deadlines: connected again") })
+	s.mustSet(t, "key", time.Hour)
+	s.flood.settleAt(time.Now().Add(2 * floodEvery))
+	s.Close()
+	require.NotContains(t, l.String(), "times=")
+}

@@ -69,7 +69,8 @@ const (
 func (s *Store) explain(err error) error {
 	if err == nil {
 		s.denials.inbox.Store(nil) // an answer has come
-		s.room.withLeader()
+		s.room.headless.succeeded()
+		s.room.silent.succeeded()
 		return nil
 	}
 	nc := s.link().nc
@@ -98,14 +99,14 @@ func (s *Store) explain(err error) error {
 		return s.noLeader(err)
 	case code == jetstream.JSErrCodeJetStreamNotEnabled || code == jetstream.JSErrCodeJetStreamNotEnabledForAccount ||
 		errors.Is(err, nats.ErrNoResponders):
-		return reason{what: "no JetStream", more: ": it is off on the server, or for this account", err: err}
+		return reason{what: "no JetStream", more: ": it is off on the server, or for this account, or a disk was full", err: err}
 	case noRoom(err):
 		s.room.refuse(true)
 		return reason{what: ErrNoRoom.Error(), err: err}
 	case silent && errors.As(s.danger(), new(reason)):
 		return s.noStream(err)
 	case silent:
-		return reason{what: "no answer", more: ": the servers elect a leader, or are too slow", err: err}
+		return s.noAnswer(err)
 	}
 	return err
 }
@@ -127,20 +128,32 @@ func (s *Store) noLeader(err error) reason {
 		return s.noStream(err)
 	}
 	r := reason{what: "no leader", err: err, leaderless: true}
-	r.more = ": too few servers are up, or they elect one, or have no room"
-	lasts := s.room.withoutLeader()
-	p := s.peers.Load()
-	known := p != nil && time.Since(p.at) < max(s.cfg.Lease, sickAfter)
+	since := s.room.headless.failed()
+	p := s.serversUp()
 	switch {
-	case s.fullWithoutLeader() && (!known || p.up > p.all/2):
+	case s.fullWithoutLeader() && (p == nil || p.up > len(p.names)/2):
 		s.room.refuse(false)
-		r.what, r.more = ErrNoRoom.Error(), ": servers that have reached a limit elect no leader"
-	case known && p.up == p.all && lasts >= electionLimit:
+		r.what, r.more = ErrNoRoom.Error(), ": servers that have reached a limit, or whose disks are full, elect no leader"
+	case p == nil:
+		r.more = ": too few servers are up, or they elect one, or have no room"
+	case p.up <= len(p.names)/2:
+		r.more = fmt.Sprintf(": too few servers are up: %d of %d", p.up, len(p.names))
+	case p.allUp(since):
 		s.room.refuse(false)
 		r.what = ErrNoRoom.Error()
-		r.more = fmt.Sprintf(": there is no leader although %d servers are up, as when they have reached a limit", p.all)
-	case known && p.up == p.all:
-		r.more = fmt.Sprintf(": the %d servers seem to be up, so they elect one, or have no room", p.all)
+		r.more = fmt.Sprintf(": there is no leader although %d servers are up, as when disks are full, or a limit is reached", p.up)
+	default:
+		r.more = fmt.Sprintf(": %d of %d servers are up, so they elect one, or a disk is full, or a limit is reached", p.up, len(p.names))
+	}
+	return r
+}
+
+// noAnswer explains that no server answers. One whose disk was full is up, but its JetStream does not answer.
+func (s *Store) noAnswer(err error) reason {
+	r := reason{what: "no answer", more: ": the servers elect a leader, or are too slow, or a disk is full", err: err}
+	since := s.room.silent.failed()
+	if p := s.serversUp(); p != nil && p.allUp(since) {
+		r.more = fmt.Sprintf(": %d of %d servers are up, so their disks are full, or they are too slow", p.up, len(p.names))
 	}
 	return r
 }
@@ -160,6 +173,7 @@ func servers(nc *nats.Conn) string {
 // they make fail. One about the inbox comes once, and makes all requests fail.
 type denials struct {
 	inbox, other atomic.Pointer[denial]
+	ping         atomic.Pointer[nats.Conn] // a connection on which the servers may not be asked whether they are up
 }
 
 type denial struct {
@@ -167,8 +181,12 @@ type denial struct {
 	at  time.Time
 }
 
-func (d *denials) add(err error) {
+func (d *denials) add(nc *nats.Conn, err error) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
+		return
+	}
+	if strings.Contains(err.Error(), pingSubject) {
+		d.ping.Store(nc)
 		return
 	}
 	which := &d.other

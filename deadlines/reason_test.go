@@ -159,7 +159,7 @@ func TestReasons(t *testing.T) {
 		s := &Store{}
 		s.linked.Store(&link{nc: mustOpen(t, serve(t).ClientURL(), quick()).link().nc})
 		err := s.explain(context.DeadlineExceeded)
-		require.EqualError(t, err, "no answer: the servers elect a leader, or are too slow")
+		require.EqualError(t, err, "no answer: the servers elect a leader, or are too slow, or a disk is full")
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Equal(t, err, s.explain(err), "it is explained once")
 	})

@@ -22,28 +22,31 @@ var ErrNoRoom = errors.New("no room")
 type room struct {
 	answered atomic.Pointer[time.Time] // a server has said so
 	refused  atomic.Pointer[time.Time] // a server has said so, or there was no leader while the store was full
-	headless atomic.Pointer[headless]  // nil while the servers have a leader
+	headless outage                    // the servers have no leader
+	silent   outage                    // requests get no answer
 }
 
-// A headless is a time without a leader. Full servers elect one again and again, so it lasts until no request has found
-// that for sickAfter.
-type headless struct{ since, last time.Time }
+// An outage is a time in which requests fail in a way. Full servers elect a leader again and again, so it lasts until
+// no request has failed so for sickAfter.
+type outage struct{ at atomic.Pointer[span] }
 
-// withoutLeader notes that a request has found no leader, and returns for how long that has been so.
-func (r *room) withoutLeader() time.Duration {
+type span struct{ since, last time.Time }
+
+// failed notes that a request has failed so, and returns since when that has been so.
+func (o *outage) failed() (since time.Time) {
 	now := time.Now()
-	next := &headless{now, now}
-	if was := r.headless.Load(); was != nil {
+	next := &span{now, now}
+	if was := o.at.Load(); was != nil {
 		next.since = was.since
 	}
-	r.headless.Store(next)
-	return now.Sub(next.since)
+	o.at.Store(next)
+	return next.since
 }
 
-// withLeader notes that a request has succeeded.
-func (r *room) withLeader() {
-	if was := r.headless.Load(); was != nil && time.Since(was.last) >= sickAfter {
-		r.headless.CompareAndSwap(was, nil)
+// succeeded notes that a request has succeeded.
+func (o *outage) succeeded() {
+	if was := o.at.Load(); was != nil && time.Since(was.last) >= sickAfter {
+		o.at.CompareAndSwap(was, nil)
 	}
 }
 
@@ -67,8 +70,9 @@ const (
 	// lease.
 	fullFor = 10 * time.Second
 	// electionLimit is longer than an election takes. A cluster that has no leader for as long, although all its servers
-	// are up, has no room.
+	// are up, has no room. Servers that were away may take rejoinLimit.
 	electionLimit = 10 * time.Second
+	rejoinLimit   = 30 * time.Second
 )
 
 // full reports whether the servers have refused something lately.
@@ -80,38 +84,15 @@ func (s *Store) full() bool {
 // fullWithoutLeader reports whether the servers refused something shortly before they lost their leader, or have since.
 // Without a leader they refuse nothing, so a store does not stop to be full by that.
 func (s *Store) fullWithoutLeader() bool {
-	refused, headless := s.room.refused.Load(), s.room.headless.Load()
+	refused, headless := s.room.refused.Load(), s.room.headless.at.Load()
 	return refused != nil && headless != nil && headless.since.Sub(*refused) < max(s.cfg.Lease, fullFor)
 }
 
-// Peers are the servers that keep the store, as one of them has said.
-type peers struct {
-	up, all int
-	at      time.Time
-}
-
-// see notes which servers of the bucket are up. Info may have an answer when no server leads the bucket.
-func (s *Store) see(info *jetstream.StreamInfo) {
-	if info.Cluster == nil {
-		return
-	}
-	p := &peers{at: time.Now(), all: len(info.Cluster.Replicas)}
-	for _, r := range info.Cluster.Replicas {
-		if !r.Offline {
-			p.up++
-		}
-	}
-	if info.Cluster.Leader != "" { // it is not among the replicas
-		p.all++
-		p.up++
-	}
-	s.peers.Store(p)
-}
-
-// A backlog counts the deadlines that have come and that no worker gets, because the servers do not store the messages
-// that their schedules make.
+// A backlog counts the deadlines that have come and that no worker gets: the servers do not store the messages that their
+// schedules make, or the consumer is paused.
 type backlog struct {
 	mu      sync.Mutex
+	kind    string  // of the wake-ups that stay where they are: "at", or "due" while the consumer is paused
 	due     []int64 // sorted, in seconds since 1970, as tokens have them
 	reading bool
 	next    time.Time // the next reading
@@ -124,29 +105,39 @@ const (
 	backlogLimit = time.Minute
 )
 
-// check notes whether a probe has failed, and counts. After two failures it reads what is scheduled. That changes
-// little while nothing is stored.
+// check notes whether a probe has failed, and counts. After two failures, or at once while the consumer is paused, it reads
+// what is scheduled, or waits for the consumer. That changes little while nothing is stored.
 func (b *backlog) check(s *Store, failed bool, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.fails++; !failed {
-		b.fails, b.due, b.next = 0, nil, time.Time{}
+	kind, limit, every := "at", 2, backlogEvery
+	if _, is := s.danger().(paused); is && !failed {
+		kind, limit, every, failed = "due", 1, max(s.cfg.Lease, time.Second), true
 	}
-	if b.fails >= 2 && !b.reading && now.After(b.next) {
+	if b.fails++; !failed || kind != b.kind {
+		b.fails, b.due, b.next, b.kind = 0, nil, time.Time{}, kind
+		if failed {
+			b.fails = 1
+		}
+	}
+	if b.fails >= limit && !b.reading && now.After(b.next) {
 		b.reading = true
-		s.watchers.Go(func() { b.read(s) })
+		s.watchers.Go(func() { b.read(s, kind, every) })
 	}
 	n, _ := slices.BinarySearch(b.due, s.clock.now().Unix())
+	if kind == "due" { // some of them may be with the workers
+		n = max(0, n-int(s.counts.delivered.Load()))
+	}
 	s.counts.stuck.Store(int64(n))
 }
 
-// read reads the tokens of all schedules.
-func (b *backlog) read(s *Store) {
+// read reads the tokens of all wake-ups of a kind.
+func (b *backlog) read(s *Store, kind string, every time.Duration) {
 	ctx, cancel := context.WithTimeout(s.ctx, backlogLimit)
 	defer cancel()
 	began := time.Now()
 	var due []int64
-	info, err := s.link().wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject("at", "*")))
+	info, err := s.link().wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject(kind, "*")))
 	if err == nil {
 		for subject := range info.State.Subjects {
 			if at, ok := timeOfToken(tokenOf(subject)); ok {
@@ -158,14 +149,14 @@ func (b *backlog) read(s *Store) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reading = false
-	if b.fails == 0 { // a probe has succeeded meanwhile
+	if b.fails == 0 || kind != b.kind { // a probe has succeeded meanwhile
 		return
 	}
 	if err != nil {
 		b.next = time.Now().Add(s.cfg.Lease)
 		return
 	}
-	b.due, b.next = due, time.Now().Add(max(backlogEvery, backlogShare*time.Since(began)))
+	b.due, b.next = due, time.Now().Add(max(every, backlogShare*time.Since(began)))
 }
 
 // newToken returns a token for a wake-up. It ends with the time of the deadline, so that the names of the subjects tell

@@ -79,7 +79,7 @@ func TestFullClusterWithDefaults(t *testing.T) {
 	payload := make([]byte, 64<<10)
 	await(t, "the servers have no leader", func() bool {
 		err := s.Set(t.Context(), nuid.Next(), time.Now().Add(time.Hour), payload)
-		return errors.Is(err, ErrNoRoom) && s.room.headless.Load() != nil
+		return errors.Is(err, ErrNoRoom) && s.room.headless.at.Load() != nil
 	})
 	require.Nil(t, caller.room.answered.Load())
 	for range 3 {
@@ -100,7 +100,7 @@ func TestFullWithoutLeader(t *testing.T) {
 		return &at
 	}
 	s.room.refused.Store(ago(time.Hour + time.Second))
-	s.room.headless.Store(&headless{since: *ago(time.Hour), last: *ago(time.Hour)})
+	s.room.headless.at.Store(&span{since: *ago(time.Hour), last: *ago(time.Hour)})
 	require.ErrorIs(t, s.explain(jetstream.ErrNoStreamResponse), ErrNoRoom)
 	s.room.refused.Store(ago(2 * time.Hour))
 	require.ErrorContains(t, s.explain(jetstream.ErrNoStreamResponse), "no leader")
@@ -111,43 +111,50 @@ func TestLeaderForAMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var r room
 		for range 5 {
-			r.withoutLeader()
+			r.headless.failed()
 			time.Sleep(time.Second)
-			r.withLeader()
+			r.headless.succeeded()
 			time.Sleep(time.Second)
 		}
-		require.Equal(t, 10*time.Second, r.withoutLeader())
+		require.Equal(t, 10*time.Second, time.Since(r.headless.failed()))
 		time.Sleep(sickAfter)
-		r.withLeader()
+		r.headless.succeeded()
 		time.Sleep(time.Second)
-		require.Zero(t, r.withoutLeader())
+		require.Zero(t, time.Since(r.headless.failed()))
 	})
 }
 
 // No server leads for longer than an election takes, although all are up. Then they have no room, also if none has said
 // so.
 func TestNoLeaderForLong(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes long beside other tests; it runs every night")
-	}
 	t.Parallel()
 	s := &Store{} // without the goroutine that reads the clock, whose requests succeed
 	s.linked.Store(&link{nc: mustOpen(t, serve(t).ClientURL(), quick()).link().nc})
+	began := time.Now()
+	whole := began.Add(-time.Hour)
 	failed := func(up int) error {
-		s.peers.Store(&peers{up: up, all: 3, at: time.Now()})
+		p := &peers{names: []string{"a", "b", "c"}, up: up, at: time.Now()}
+		if up == 3 {
+			p.whole = whole
+		}
+		s.peers.Store(p)
 		return s.explain(jetstream.ErrNoStreamResponse)
 	}
 	ago := func(d time.Duration) {
-		s.room.headless.Store(&headless{since: time.Now().Add(-d), last: time.Now()})
+		s.room.headless.at.Store(&span{since: time.Now().Add(-d), last: time.Now()})
 	}
-	require.ErrorContains(t, failed(3), "no leader: the 3 servers seem to be up, so they elect one, or have no room")
+	require.ErrorContains(t, failed(3), "no leader: 3 of 3 servers are up, so they elect one, or a disk is full, or a limit is reached")
 	ago(electionLimit)
-	require.ErrorContains(t, failed(1), "no leader: too few servers are up")
+	require.ErrorContains(t, failed(1), "no leader: too few servers are up: 1 of 3")
+	require.ErrorContains(t, failed(2), "no leader: 2 of 3 servers are up")
+	whole = began
+	require.ErrorContains(t, failed(3), "no leader: 3 of 3 servers are up", "they were away")
 	require.False(t, s.full())
+	whole = began.Add(-time.Hour)
 	err := failed(3)
 	require.ErrorIs(t, err, ErrNoRoom)
 	require.ErrorContains(t, err, "no room: there is no leader although 3 servers are up")
 	require.True(t, s.full())
 	require.True(t, s.hopeless(err))
-	require.ErrorContains(t, failed(1), "no leader: too few servers are up", "a full store may also lose servers")
+	require.ErrorContains(t, failed(1), "no leader: too few servers are up: 1 of 3", "a full store may also lose servers")
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -68,6 +69,40 @@ func (p *prober) probe(ctx context.Context, s *Store, now time.Time) error {
 		return errStalled
 	}
 	return nil
+}
+
+// lives remembers whether the last process that was looked for is alive.
+type lives struct {
+	mu    sync.Mutex
+	by    string
+	at    time.Time
+	alive bool
+}
+
+// alive reports whether the workers of a process, by its name in records, have stored a schedule lately. A worker that has
+// lost its lease because it died did that before, and one that is alive stores three a lease.
+func (s *Store) alive(ctx context.Context, by string) bool {
+	l := &s.lives
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.by == by && time.Since(l.at) < s.cfg.Lease/4 {
+		return l.alive
+	}
+	alive := false
+	info, err := s.link().wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject("probe", "*")))
+	if err != nil {
+		return false
+	}
+	for subject := range info.State.Subjects {
+		id, _, ok := strings.Cut(tokenOf(subject), "-")
+		if !ok || len(id) < idSuffix || !strings.HasSuffix(by, "-"+id[len(id)-idSuffix:]) {
+			continue
+		}
+		msg, err := s.link().wakeups.GetLastMsgForSubject(ctx, subject)
+		alive = alive || err == nil && info.TimeStamp.Sub(msg.Time) < s.cfg.Lease/2
+	}
+	l.by, l.at, l.alive = by, time.Now(), alive
+	return alive
 }
 
 // came returns the number of the last schedule that has become a message.

@@ -133,6 +133,8 @@ func (s *Store) try(ctx context.Context, op, key string, attempt func(context.Co
 	return fmt.Errorf("deadlines: %s %s: %w", op, quote(key), err)
 }
 
+const opRepair = "repair" // of a record that has no wake-up to withdraw
+
 // change replaces the record of a key by what next makes of it, if next agrees. A change whose answer was lost
 // is recognized by its op, or by its token if a worker has claimed the deadline since.
 func (s *Store) change(ctx context.Context, op, key string, at time.Time, next func(record) (record, bool)) (changed bool, err error) {
@@ -175,7 +177,9 @@ func (s *Store) change(ctx context.Context, op, key string, at time.Time, next f
 			return err
 		}
 		changed = true
-		s.withdraw(ctx, old)
+		if op != opRepair {
+			s.withdraw(ctx, old)
+		}
 		return nil
 	})
 	return changed, err

@@ -53,6 +53,7 @@ const (
 	minRetain    = time.Minute // a connection over which a request takes as long is lost
 	consumerName = "workers"
 	leaseKey     = "hashedwheel-lease" // in the metadata of the bucket
+	idSuffix     = 6                   // characters of the ID of a process that its name in records has
 
 	maxError   = 1000                 // bytes of the text of an error in a record, each up to six bytes in JSON
 	headroom   = 10 * maxError        // bytes of a message for everything but the payload
@@ -137,10 +138,15 @@ type Store struct {
 	peers   atomic.Pointer[peers]
 	unsafe  atomic.Pointer[error] // see danger
 	made    atomic.Int64          // when the stream of wake-ups was made
+	// bucketMade is when the bucket was made that Open has found.
+	bucketMade int64
+	// failedAudits counts the last audits in a row that failed. Only the present one uses it.
+	failedAudits int
 	// lostSince is when look found that the bucket is gone, or zero. Only Open and then the watcher call look.
 	lostSince time.Time
 	counts    counts
 	calls     calls
+	lives     lives
 	ctx       context.Context // done after Close
 	cancel    context.CancelFunc
 	watchers  sync.WaitGroup
@@ -159,7 +165,7 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 	}
 	host, _ := os.Hostname()
 	id := nuid.Next()
-	s := &Store{cfg: cfg, id: id, by: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), id[len(id)-6:])}
+	s := &Store{cfg: cfg, id: id, by: fmt.Sprintf("%s-%d-%s", host, os.Getpid(), id[len(id)-idSuffix:])}
 	s.linked.Store(l)
 	s.log = cfg.Logger.With("store", cfg.Name)
 	s.flood.log = s.log
@@ -173,7 +179,11 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 	}
 	var said string
 	err = s.persist(ctx, func(ctx context.Context) error {
-		err := s.explain(s.setUp(ctx, l))
+		err := s.setUp(ctx, l)
+		if err != nil {
+			s.count(ctx)
+		}
+		err = s.explain(err)
 		if f := (final{}); err != nil && !errors.As(err, &f) && err.Error() != said {
 			said = err.Error()
 			s.log.Warn("deadlines: the store is not open yet, and Open tries again", "because", err)
@@ -213,6 +223,12 @@ func (s *Store) Close() {
 func (s *Store) setUp(ctx context.Context, l *link) (err error) {
 	l.records, err = l.js.Stream(ctx, s.bucketName())
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if _, other := l.js.Stream(ctx, s.wakeupsName()); other == nil {
+			return reason{what: "no stream", more: ": " + s.bucketName() + " is gone with all deadlines, and " + s.wakeupsName() +
+				" is there; restore the former from a backup, or remove the latter to begin anew", err: err}
+		} else if !errors.Is(other, jetstream.ErrStreamNotFound) {
+			return other
+		}
 		l.records, err = s.makeBucket(ctx, l)
 	}
 	if err != nil {
@@ -220,34 +236,35 @@ func (s *Store) setUp(ctx context.Context, l *link) (err error) {
 	}
 	s.see(l.records.CachedInfo())
 	bucket := l.records.CachedInfo().Config
-	if err := s.verify(bucket, l.nc.ConnectedClusterName()); err != nil {
+	if err := s.adopt(bucket, l.nc.ConnectedClusterName()); err != nil {
 		return final{err}
 	}
-	if bucket.AllowDirect {
-		// Only the leader is to answer reads. A replica that is behind would not know of a Set that has returned.
-		bucket.AllowDirect = false
-		if l.records, err = l.js.UpdateStream(ctx, bucket); err != nil {
-			return err
-		}
-	}
-	if l.bucket, err = l.js.KeyValue(ctx, s.cfg.Name); err != nil {
+	s.bucketMade = l.records.CachedInfo().Created.UnixNano()
+	if err := s.bindBucket(ctx, l); err != nil {
 		return err
 	}
 	consumer, err := s.ensureWakeups(ctx, l)
 	if err != nil {
 		return err
 	}
-	wakeups := l.wakeups.CachedInfo().Config
-	if n := wakeups.Replicas; n != bucket.Replicas {
-		return final{fmt.Errorf("%w: the bucket has %d replicas, and the wake-ups have %d", ErrMismatch, bucket.Replicas, n)}
-	}
-	if err := s.verifySettings(bucket, wakeups, consumer.CachedInfo().Config); err != nil {
-		return final{err}
-	}
-	if wait := consumer.CachedInfo().Config.AckWait; wait != s.cfg.Lease {
-		return final{fmt.Errorf("%w: its lease is %v, but the consumer waits for %v", ErrMismatch, s.cfg.Lease, wait)}
+	danger := s.verify(l.records.CachedInfo(), l.wakeups.CachedInfo(), consumer.CachedInfo())
+	if errors.Is(danger, ErrMismatch) {
+		return final{danger}
 	}
 	return s.look(ctx)
+}
+
+// bindBucket binds the bucket of l.records. Only its leader is to answer reads. A replica that is behind would not know of
+// a Set that has returned.
+func (s *Store) bindBucket(ctx context.Context, l *link) (err error) {
+	if bucket := l.records.CachedInfo().Config; bucket.AllowDirect {
+		bucket.AllowDirect = false
+		if l.records, err = l.js.UpdateStream(ctx, bucket); err != nil {
+			return err
+		}
+	}
+	l.bucket, err = l.js.KeyValue(ctx, s.cfg.Name)
+	return err
 }
 
 func (s *Store) makeBucket(ctx context.Context, l *link) (jetstream.Stream, error) {
@@ -309,13 +326,13 @@ func (s *Store) makeConsumer(ctx context.Context, l *link) (jetstream.Consumer, 
 	})
 }
 
-// verify compares the settings of the bucket with the Config, and takes the lease and the replicas from the bucket.
-// cluster is the name of the cluster, or "" for a single server.
-func (s *Store) verify(bucket jetstream.StreamConfig, cluster string) error {
-	lease, err := time.ParseDuration(bucket.Metadata[leaseKey])
+// adopt compares the settings that are kept with the bucket with the Config, and takes the lease and the replicas from the
+// bucket. cluster is the name of the cluster, or "" for a single server.
+func (s *Store) adopt(bucket jetstream.StreamConfig, cluster string) error {
+	lease, err := leaseOf(bucket)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: the bucket was made by another program, because its metadata has no %s", ErrMismatch, leaseKey)
+		return fmt.Errorf("%w: %w", ErrMismatch, err)
 	case s.cfg.Lease != 0 && s.cfg.Lease != lease:
 		return fmt.Errorf("%w: its lease is %v, not %v", ErrMismatch, lease, s.cfg.Lease)
 	case s.cfg.Replicas != 0 && s.cfg.Replicas != bucket.Replicas:

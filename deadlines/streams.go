@@ -3,7 +3,6 @@ package deadlines
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -72,7 +71,7 @@ func (s *Store) look(ctx context.Context) error {
 	s.counts.aside.Store(int64(len(wakeups.State.Subjects)))
 	s.counts.undelivered.Store(int64(consumer.CachedInfo().NumPending))
 	s.counts.delivered.Store(int64(consumer.CachedInfo().NumAckPending))
-	s.judge(s.verifySettings(records.Config, wakeups.Config, consumer.CachedInfo().Config))
+	s.judge(s.verify(records, wakeups, consumer.CachedInfo()))
 	return nil
 }
 
@@ -88,7 +87,8 @@ func (s *Store) judge(danger error) {
 	}
 }
 
-// danger returns why the store is unsafe, as look has found, or nil: a reason if a stream is gone, or else an ErrMismatch.
+// danger returns why the store is unsafe, as look has found, or nil: a reason if a stream is gone, or else a mismatch or
+// a paused.
 func (s *Store) danger() error {
 	if danger := s.unsafe.Load(); danger != nil {
 		return *danger
@@ -118,38 +118,6 @@ func (s *Store) remake() error {
 		r := reason{what: "no stream", more: ": " + s.wakeupsName() + " is gone, and cannot be made again", err: err}
 		s.judge(r)
 		return r
-	}
-	return nil
-}
-
-// verifySettings returns an ErrMismatch if the settings of the streams, or of the consumer, lose deadlines.
-func (s *Store) verifySettings(records, wakeups jetstream.StreamConfig, consumer jetstream.ConsumerConfig) error {
-	for _, stream := range []struct {
-		jetstream.StreamConfig
-		retention jetstream.RetentionPolicy
-	}{{records, jetstream.LimitsPolicy}, {wakeups, jetstream.WorkQueuePolicy}} {
-		wrong := ""
-		switch c := stream.StreamConfig; {
-		case c.MaxAge > 0:
-			wrong = fmt.Sprintf("removes messages after %v (max_age)", c.MaxAge)
-		case c.Discard == jetstream.DiscardOld && (c.MaxMsgs > 0 || c.MaxBytes > 0):
-			wrong = fmt.Sprintf("removes old messages at its limit (max_msgs=%d, max_bytes=%d, discard=old)", c.MaxMsgs, c.MaxBytes)
-		case c.Storage != jetstream.FileStorage:
-			wrong = fmt.Sprintf("keeps messages in %v", c.Storage)
-		case c.Retention != stream.retention:
-			wrong = fmt.Sprintf("has the retention %v", c.Retention)
-		default:
-			continue
-		}
-		return fmt.Errorf("%w: the stream %s %s", ErrMismatch, stream.Name, wrong)
-	}
-	switch {
-	case consumer.MaxDeliver > 0:
-		return fmt.Errorf("%w: the consumer %s delivers only %d times (max_deliver)", ErrMismatch, consumerName, consumer.MaxDeliver)
-	case consumer.AckPolicy != jetstream.AckExplicitPolicy:
-		return fmt.Errorf("%w: the consumer %s has the ack policy %v", ErrMismatch, consumerName, consumer.AckPolicy)
-	case consumer.FilterSubject != s.subject("due", "*"):
-		return fmt.Errorf("%w: the consumer %s filters for %q", ErrMismatch, consumerName, consumer.FilterSubject)
 	}
 	return nil
 }

@@ -103,9 +103,9 @@ func (s *Store) Work(ctx context.Context, handle Handler) error {
 
 var errStopped = fmt.Errorf("the worker has stopped, and tried for %v", stopLimit)
 
-// pull takes deadlines from the server until ctx is done, the clock is off, or an error occurs.
+// pull takes deadlines from the server until ctx is done, the worker must not act, or an error occurs.
 func (w *worker) pull() error {
-	if w.clockOff() {
+	if w.halted() {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, requestLimit)
@@ -118,7 +118,7 @@ func (w *worker) pull() error {
 	if err != nil {
 		return err
 	}
-	for !w.clockOff() {
+	for !w.halted() {
 		select { // a worker with nothing but late deadlines leaves the others to other workers
 		case w.room <- struct{}{}:
 			<-w.room

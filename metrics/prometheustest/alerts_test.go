@@ -133,6 +133,7 @@ tests:
     input_series:
       - {series: 'deadlines_full{store="good"}', values: 0x20}
       - {series: 'deadlines_overdue{store="good"}', values: 1x20}
+      - {series: 'deadlines_longest_run_seconds{store="good"}', values: 0+30x20}
       - {series: 'deadlines_undelivered{store="good"}', values: 0x20}
       - {series: 'deadlines_handled_total{store="good"}', values: 0+10x20}
       - {series: 'deadlines_failures_total{store="good"}', values: 0x20}
@@ -148,6 +149,7 @@ tests:
       - {series: 'deadlines_aside{store="bad"}', values: 1x20}
       - {series: 'deadlines_full{store="bad"}', values: 1x20}
       - {series: 'deadlines_overdue{store="bad"}', values: 1622x20}
+      - {series: 'deadlines_longest_run_seconds{store="bad"}', values: 0+60x20}
       - {series: 'deadlines_undelivered{store="bad"}', values: 7x20}
       - {series: 'deadlines_handled_total{store="bad"}', values: 10x20}
       - {series: 'deadlines_failures_total{store="bad"}', values: 0+30x20}
@@ -160,10 +162,11 @@ tests:
 	for name, summary := range map[string]string{
 		"Full":        "The servers of the store bad have no room.",
 		"Overdue":     "Deadlines of the store bad have come, and no handler ends.",
+		"Hang":        "A handler of the store bad has run for more than ten minutes.",
 		"Undelivered": "No worker gets the deadlines of the store bad that are due, or all are busy.",
 		"Fail":        "Handlers of the store bad fail.",
 		"Redelivered": "Workers of the store bad die, are too busy for the lease, or hand deadlines back because their handlers are slow.",
-		"Unsafe":      "A stream of the store bad is gone, or its settings lose deadlines.",
+		"Unsafe":      "A stream of the store bad is gone, its settings lose deadlines, or its consumer is paused.",
 		"Stranded":    "Deadlines of the store bad have lost their wake-ups.",
 		"Aside":       "Wake-ups of the store bad are set aside.",
 		"Clock":       "The clock of a differs from that of the servers.",
@@ -198,6 +201,7 @@ func (s *faultyStore) Figures(yield func(name, help string, counter bool, value 
 	for _, name := range []string{"full", "overdue", "undelivered", "unsafe", "stranded", "aside", "clock_skew_seconds"} {
 		yield(name, "Of the test.", false, 2)
 	}
+	yield("longest_run_seconds", "Of the test.", false, 3600)
 	yield("handled", "Of the test.", true, 1)
 	yield("failures", "Of the test.", true, n)
 	yield("redelivered", "Of the test.", true, 9*n)
@@ -229,7 +233,7 @@ func TestAlertsOfDeadlinesFire(t *testing.T) {
 	t.Cleanup(exposed.Close)
 	s := startServer(t, config(rules, strings.TrimPrefix(exposed.URL, "http://")))
 	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllSubmatch(text, -1)
-	require.Len(t, alerts, 9)
+	require.Len(t, alerts, 10)
 	for _, alert := range alerts {
 		query := fmt.Sprintf(`count(ALERTS{alertstate="firing", alertname=%q, store="orders"})`, alert[1])
 		s.eventually(query, func() bool { return slices.Equal(s.query(query), []float64{2}) })

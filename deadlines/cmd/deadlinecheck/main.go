@@ -46,6 +46,9 @@ func run(args []string, out, complaints io.Writer) (code int) {
 	r, repaired, err := check(ctx, *urls, *name, *creds, *repair)
 	if err != nil {
 		fmt.Fprintln(complaints, "deadlinecheck:", err)
+		if repaired > 0 {
+			fmt.Fprintf(out, "repaired %d\n", repaired)
+		}
 		if errors.Is(err, deadlines.ErrIncomplete) {
 			return 3
 		}
@@ -120,6 +123,7 @@ func check(ctx context.Context, urls, name, creds string, repair bool) (r *deadl
 		return r, 0, err
 	}
 	defer store.Close()
-	repaired, err = store.Repair(ctx, r)
+	// The repair of very many may take longer than the check. Each of its calls has a limit of its own.
+	repaired, err = store.Repair(context.WithoutCancel(ctx), r)
 	return r, repaired, err
 }

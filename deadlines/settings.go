@@ -1,0 +1,131 @@
+package deadlines
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// A mismatch has the settings of the servers with which the store loses deadlines, or does not keep another promise. It
+// wraps ErrMismatch.
+type mismatch struct {
+	wrong []string
+	halts bool // with these settings, workers would call handlers over and over
+}
+
+func (m mismatch) Error() string {
+	text := ErrMismatch.Error() + ": " + strings.Join(m.wrong, "; ")
+	if m.halts {
+		text += "; the workers call no handler meanwhile"
+	}
+	return text
+}
+
+func (m mismatch) Unwrap() error { return ErrMismatch }
+
+// A paused says that the consumer is paused. Nothing is lost by that, so it is no mismatch.
+type paused struct{ until time.Time }
+
+func (p paused) Error() string {
+	return fmt.Sprintf("the consumer %s is paused until %s (pause_until), so no worker gets a deadline",
+		consumerName, p.until.UTC().Format(time.RFC3339))
+}
+
+// verify compares the settings of the streams and the consumer with those that the store needs. This is the one list of
+// them, for Open and the watcher. It returns a mismatch, a paused, or nil.
+func (s *Store) verify(records, wakeups *jetstream.StreamInfo, consumer *jetstream.ConsumerInfo) error {
+	var m mismatch
+	wrong := func(format string, args ...any) { m.wrong = append(m.wrong, fmt.Sprintf(format, args...)) }
+	if made := records.Created.UnixNano(); s.bucketMade != 0 && made != s.bucketMade {
+		wrong("the stream %s was made again at %s, so all deadlines that were set before are gone; restore it from a backup, "+
+			"or start all processes again", s.bucketName(), records.Created.UTC().Format(time.RFC3339))
+	}
+	lease, err := leaseOf(records.Config)
+	switch {
+	case err != nil:
+		wrong("%v", err)
+	case lease != s.cfg.Lease:
+		wrong("its lease is %v, not %v", lease, s.cfg.Lease)
+	}
+	for _, stream := range []struct {
+		jetstream.StreamConfig
+		retention jetstream.RetentionPolicy
+	}{{records.Config, jetstream.LimitsPolicy}, {wakeups.Config, jetstream.WorkQueuePolicy}} {
+		c := stream.StreamConfig
+		bad := func(format string, args ...any) { wrong("the stream %s %s", c.Name, fmt.Sprintf(format, args...)) }
+		if c.MaxAge > 0 {
+			bad("removes messages after %v (max_age)", c.MaxAge)
+		}
+		if c.Discard == jetstream.DiscardOld && (c.MaxMsgs > 0 || c.MaxBytes > 0) {
+			bad("removes old messages at its limit (max_msgs=%d, max_bytes=%d, discard=old)", c.MaxMsgs, c.MaxBytes)
+		}
+		if c.Storage != jetstream.FileStorage {
+			bad("keeps messages in %v", c.Storage)
+		}
+		if c.Retention != stream.retention {
+			bad("has the retention %v", c.Retention)
+		}
+		if c.Replicas < s.cfg.Replicas {
+			bad("has %d replicas, not %d (num_replicas)", c.Replicas, s.cfg.Replicas)
+		}
+		if !c.AllowMsgTTL {
+			bad("removes no single message after its time (allow_msg_ttl)")
+			m.halts = true // no end of a handler can be stored
+		}
+	}
+	if !wakeups.Config.AllowMsgSchedules {
+		wrong("the stream %s has no schedules (allow_msg_schedules)", wakeups.Config.Name)
+	}
+	c := consumer.Config
+	bad := func(format string, args ...any) {
+		wrong("the consumer %s %s", consumerName, fmt.Sprintf(format, args...))
+	}
+	if c.AckWait != s.cfg.Lease {
+		wrong("its lease is %v, but the consumer waits for %v (ack_wait)", s.cfg.Lease, c.AckWait)
+		m.halts = m.halts || c.AckWait < s.cfg.Lease // other workers get what a worker still has
+	}
+	if len(c.BackOff) > 0 {
+		bad("waits for %v in place of the lease (backoff)", c.BackOff)
+		m.halts = true
+	}
+	if c.MaxDeliver > 0 {
+		bad("delivers only %d times (max_deliver)", c.MaxDeliver)
+	}
+	if c.MaxAckPending > 0 {
+		bad("delivers only %d deadlines at a time (max_ack_pending)", c.MaxAckPending)
+	}
+	if c.AckPolicy != jetstream.AckExplicitPolicy {
+		bad("has the ack policy %v", c.AckPolicy)
+	}
+	if c.FilterSubject != s.subject("due", "*") {
+		bad("filters for %q", c.FilterSubject)
+	}
+	if c.HeadersOnly {
+		bad("delivers no data (headers_only)")
+		m.halts = true // workers would set all aside
+	}
+	switch {
+	case len(m.wrong) > 0:
+		return m
+	case consumer.Paused && c.PauseUntil != nil:
+		return paused{*c.PauseUntil}
+	}
+	return nil
+}
+
+// leaseOf returns the lease in the metadata of the bucket.
+func leaseOf(bucket jetstream.StreamConfig) (time.Duration, error) {
+	lease, err := time.ParseDuration(bucket.Metadata[leaseKey])
+	if err != nil {
+		return 0, fmt.Errorf("the bucket was made by another program, because its metadata has no %s", leaseKey)
+	}
+	return lease, nil
+}
+
+// halted reports whether the workers must not act.
+func (s *Store) halted() bool {
+	m, _ := s.danger().(mismatch)
+	return m.halts || s.clockOff()
+}
