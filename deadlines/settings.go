@@ -39,8 +39,8 @@ func (s *Store) verify(records, wakeups *jetstream.StreamInfo, consumer *jetstre
 	var m mismatch
 	wrong := func(format string, args ...any) { m.wrong = append(m.wrong, fmt.Sprintf(format, args...)) }
 	if made := records.Created.UnixNano(); s.bucketMade != 0 && made != s.bucketMade {
-		wrong("the stream %s was made again at %s, so all deadlines that were set before are gone; restore it from a backup, "+
-			"or start all processes again", s.bucketName(), records.Created.UTC().Format(time.RFC3339))
+		wrong("the stream %s was made again at %s, so all deadlines that were set before are gone; restore it from a backup "+
+			"if that was not done, and start all processes again", s.bucketName(), records.Created.UTC().Format(time.RFC3339))
 	}
 	lease, err := leaseOf(records.Config)
 	switch {
