@@ -120,7 +120,8 @@ func (l *workerLateness) report(elapsed time.Duration, behind bool) {
 	l.found, l.worst = false, 0
 }
 
-// A stall is a spell in which tasks are due and wait. It begins when one of them has waited for a second: see spell.step. The same holds for keys that wait for a call: see waitingKeys. Owned by the worker.
+// A stall is a spell in which tasks are due and wait. It begins when one of them has waited for a second: see spell.step. The same
+// holds for keys that wait for a call: see waitingKeys. Owned by the worker.
 type stall struct {
 	pool     *pool.Pool[*Timeout]                                // these are immutable after New
 	keys     func() waitingKeys                                  // queues.waiting
@@ -240,6 +241,7 @@ type hang struct {
 	warn   func()                                     // Timer.warnHang
 
 	next   time.Duration // the time of the next look; 0 if there is no need
+	askAt  time.Duration // until does not go through the calls before this
 	lastAt time.Duration // when the last one was
 	last   census        // what it has found
 	growth int           // how many looks in a row have found more calls that are long than the one before
@@ -250,6 +252,7 @@ const (
 	longRun  = time.Minute
 	manyLong = 10
 	growths  = 5
+	askEach  = 100 * time.Microsecond // some hundred times as long as to go through one call
 )
 
 // A census is what a look has found.
@@ -272,7 +275,15 @@ func (h *hang) check(elapsed time.Duration, busy bool) {
 
 // until returns the time of the next round, which is planned for a time that may be far off.
 func (h *hang) until(elapsed, planned time.Duration) time.Duration {
-	if h.next > 0 && planned > h.next && h.census(elapsed, h.lastAt).suspect > 0 {
+	switch {
+	case h.next == 0 || planned <= h.next:
+		return planned
+	case elapsed < h.askAt:
+		return min(planned, h.askAt)
+	}
+	c := h.census(elapsed, h.lastAt)
+	h.askAt = elapsed + time.Duration(c.young+c.long)*askEach
+	if c.suspect > 0 {
 		h.next = ticks.Later(elapsed, longRun)
 		return min(planned, h.next)
 	}

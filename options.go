@@ -163,8 +163,8 @@ func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 }
 
 // WithLogger sets the logger of the timer. It gets panics that have no handler, and the warning of WithTick. When tasks are
-// late by a second, or more and more do not return, it gets a warning that says why, at most once a minute. With nil, the default, each message goes to
-// what slog.Default returns then.
+// late by a second, or more and more do not return, it gets a warning that says why, at most once a minute. With nil, the
+// default, each message goes to what slog.Default returns then.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }
 }

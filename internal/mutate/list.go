@@ -474,7 +474,7 @@ var mutations = []mutation{
 	{20, "the log does not say that one call of Next hangs", "late.go", "hang.look",
 		`more := c.stuck > h.stuck`, `more := false`, "TestStuckCallsAreLogged"},
 	{20, "nothing looks whether a Next hangs if nothing else comes due", "late.go", "hang.until",
-		`.suspect > 0 {`, `.suspect < 0 {`, "TestStuckCallsAreLogged"},
+		`c.suspect > 0 {`, `c.suspect < 0 {`, "TestStuckCallsAreLogged"},
 	{17, "a call that hangs wakes the timer each minute", "walk.go", "Timer.census",
 		`if a.brief || a.asks {`, `if true {`, "TestWorkerLeavesDuringARun"},
 	{20, "a Next that hangs counts as the task before it", "schedule.go", "repeating.ask",
