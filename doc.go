@@ -1,3 +1,5 @@
+// To read the code, begin with "Reading the code" in CONTRIBUTING.md: it has the order of the files, and a glossary.
+
 // Package hashedwheel is a timer for programs that hold very many timeouts and cancel most of them: a timeout for each
 // request in flight, an idle limit for each connection, retries, delayed jobs.
 //

@@ -9,7 +9,9 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// The house in brief
+// The parts in brief
+//
+// This is the first step of "Reading the code" in CONTRIBUTING.md, which has the other steps and a glossary.
 //
 // Producers are the goroutines that call the methods. The worker is the one goroutine that turns the wheel, in rounds: at a tick
 // boundary it takes timeouts off the queue, and hands over those that are due. Runners are the goroutines that run tasks.
