@@ -35,7 +35,7 @@ type bucket struct {
 	min    uint64   // no entry is due before this tick, except during a visit; too early after a removal; undefined when empty
 }
 
-// A freeList keeps empty pieces, so that placing timeouts seldom allocates.
+// A freeList keeps empty pieces, so that placing a timeout allocates only when the list is empty.
 type freeList struct{ pieces []*piece }
 
 // freeListLen is the number of pieces that a free list has from the start, and keeps at most. They take 16 KiB.

@@ -168,10 +168,10 @@ func (lightHook) light() bool { return true }
 
 // A Canceler is a Task that is notified when its timeout is canceled.
 type Canceler interface {
-	// Canceled is called once, soon after Cancel or Stop has ended the timeout, on a goroutine of the timer. It is not called
-	// again when Cancel claims a timeout that Stop has returned. It may overlap with a run that began before a Reset, or with a
-	// run of a repeating timeout. It does not count toward WithMaxConcurrency. Timeout.WaitRunning waits for it. It shares its
-	// goroutine with other calls, as a task does: see Task.
+	// Canceled is called once, soon after Cancel or Stop has ended the timeout, on a goroutine of the timer. When
+	// Cancel claims a timeout that Stop has returned, Canceled is not called again. A call may overlap with a run that
+	// began before a Reset, or with a run of a repeating timeout. Calls do not count toward WithMaxConcurrency, and
+	// share goroutines, as tasks do: see Task. Timeout.WaitRunning waits for them.
 	Canceled(to *Timeout)
 }
 

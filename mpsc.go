@@ -11,7 +11,8 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// nearTime is how far off a timeout may be due to be near. A goroutine seldom waits as long for a busy processor.
+// A timeout is near if it is due within nearTime. That is longer than a goroutine usually waits for a busy
+// processor.
 const nearTime = 250 * time.Millisecond
 
 // A queue passes timeouts from many producers to the worker, without a lock. Its stripes keep goroutines off each other's

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// Bind binds a Timeout that is a field of your own struct to the timer and to a task. Call it once, before other
-// goroutines know the struct. Then Reset and ResetAt arm it any number of times, and seldom allocate.
+// Bind binds a Timeout that is a field of your own struct to the timer and to a task. Call Bind once, before other
+// goroutines know the struct. Then Reset and ResetAt arm the Timeout any number of times. They allocate nothing, except
+// the first time, when nothing has been pending for a while, or when the deadline becomes earlier.
 //
 // Before you use the struct for something else, call Cancel and then [Timeout.WaitRunning]. Never copy or overwrite the
-// Timeout: to clear the struct, clear its other fields.
+// Timeout. To clear the struct, clear its other fields.
 //
 // Bind panics if the timeout or the task is nil, or if the timeout is bound already.
 func (t *Timer) Bind(to *Timeout, task Task) {
@@ -48,18 +49,17 @@ func (to *Timeout) unbound(method string) string {
 	return "hashedwheel: Timeout." + method + ": Timer.Bind has not been called, or the Timeout was overwritten"
 }
 
-// Reset arms the timeout in every state, so that its task runs after delay from now. Active reports whether it was
-// still pending: then the old deadline no longer counts. If it was not, its last run may still be in progress, and may
-// overlap with the next one. So a debounce by AfterFunc and Reset may run a slow function several times at once. A
-// repeating timeout does not.
+// Reset arms the timeout in every state, so that its task runs after delay from now. The result active is true if the
+// timeout was still pending: then the old deadline no longer counts.
 //
-// For a repeating timeout, Reset moves the next run, and later runs follow from there. Reset(0) means run now, and
-// Cancel and Reset are pause and resume. The runs of a repeating timeout never overlap.
+// If the timeout was not pending, its last run may still be in progress, and may overlap with the next one. So a
+// debounce by AfterFunc and Reset may run a slow function several times at once. The runs of a repeating timeout never
+// overlap. For a repeating timeout, Reset moves the next run, and later runs follow from there. Reset(0) means run now.
+// Cancel and Reset are pause and resume.
 //
-// Reset fails with ErrStopped after Stop. If the timeout was not pending, it may also fail with ErrTooManyPending or
-// ErrGroupClosed. After an error nothing has changed, and active is false. A timeout that does not repeat is no
-// longer pending when its task runs. So a Reset from inside the task may fail with ErrTooManyPending: see
-// WithMaxPending.
+// Reset fails with ErrStopped after Stop. If the timeout was not pending, Reset may also fail with ErrTooManyPending or
+// ErrGroupClosed. After an error nothing has changed, and active is false. A timeout that does not repeat is no longer
+// pending when its task runs. So a Reset from inside the task may fail with ErrTooManyPending: see WithMaxPending.
 //
 // Reset panics if Bind has not bound the field.
 func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
@@ -77,9 +77,10 @@ func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 	return to.reset(tick, false)
 }
 
-// Move is Reset for a timeout that is pending and whose boundary has not passed, and reports whether it has moved the timeout. If
-// Move returns false, nothing has changed: the task is due, even if it has not been started yet, or the timeout is not pending, or
-// the timer is stopped. While a repeating task runs, its boundary has passed, unless a Reset has moved the next run.
+// Move is Reset for a timeout that is pending and whose tick boundary has not passed. It reports whether it has moved
+// the timeout. If Move returns false, nothing has changed: the timeout is not pending, its boundary has passed, or the
+// timer is stopped. A boundary may have passed although the task has not been started yet. While a repeating task runs,
+// its boundary has passed, unless a Reset has moved the next run.
 func (to *Timeout) Move(delay time.Duration) bool {
 	to.checkNil()
 	word := to.word.Load()

@@ -1,6 +1,6 @@
 package hashedwheel
 
-// Stats are the counts of a timer: docs/guide.md explains them. When no call is in progress,
+// Stats are the counts of a timer. The guide, docs/guide.md, explains each. When no call is in progress,
 //
 //	Accepted == Expired + Canceled + Returned + Pending
 //

@@ -42,16 +42,17 @@ import (
 //  - Goroutines inside run no user code. They block only on the locks of pools and groups. The holders of these
 //    never wait for goroutines inside, so Stop waits only until each has had a processor.
 
-// Stop ends the timer and returns the timeouts that were pending, in no order. After it returns, no further timeout
-// expires, and arming one fails with ErrStopped. Stop may be called more than once and from anywhere, even from
-// inside a task: one caller gets the timeouts, all others nil. Tasks may still be running or starting: see Shutdown.
+// Stop ends the timer and returns the timeouts that were pending, in no order. After Stop has returned, no further
+// timeout expires, and arming one fails with ErrStopped. Tasks may still be running or starting: see Shutdown. Stop may
+// be called more than once, and from anywhere, also from inside a task. One caller gets the timeouts, and the others
+// get nil.
 //
-// The returned timeouts are neither expired nor canceled, and their tasks do not run. To run such a task yourself, first
-// call Cancel, which returns true to one caller. Among the timeouts are repeating ones, even if their task is running,
-// and those of a keyed.Map. Those of Sleep and package clock are canceled and not returned.
+// After Stop, callbacks no longer run, and a goroutine that waits for one waits forever, unless the task is a
+// [Canceler]. Stop servers first, the timer last.
 //
-// Nothing tells a goroutine that waits for one of these tasks, unless the task is a [Canceler]. So first end what arms
-// timeouts and waits for them, such as a server and its connections, and then stop the timer.
+// The returned timeouts are neither expired nor canceled. To run such a task yourself, first call Cancel, which returns
+// true to one caller. Repeating timeouts are among them, even while their task is running, and so are those of a
+// keyed.Map. Stop cancels the timeouts of Sleep and of package clock, and does not return them.
 func (t *Timer) Stop() []*Timeout {
 	t.clock.Check()
 	if !t.queue.shut.CompareAndSwap(false, true) { // this shuts the gate

@@ -27,10 +27,13 @@ import (
 
 const walkChunk = 1 << 10
 
-// Tasks returns an iterator over the tasks of pending timeouts, as [Timeout.Task] returns them, each with the tick boundary
-// at which it is due, in no order. No timeout comes twice. One that is pending during the whole loop comes once, even if it is
-// due and waits. But it may be missed if it was reset, or if a run of it ends during the loop. The loop may call every method, and
-// makes the timer wait for microseconds at a time. During the loop, some 1,000 timeouts that have ended may stay in memory.
+// Tasks returns an iterator over the tasks of pending timeouts, as Timeout.Task returns them, in no order. With each
+// task comes the tick boundary at which it is due. No timeout comes twice. A timeout that is pending during the whole
+// loop comes once, even if it is due and waits. It may be missed if it was reset, or if one of its runs ends during the
+// loop.
+//
+// The loop may call every method, and makes the timer wait for microseconds at a time. During the loop, some 1,000
+// timeouts that have ended may stay in memory.
 //
 // The tasks of Sleep and of the packages of this module have a method String, which says what they are.
 func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {

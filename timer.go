@@ -60,9 +60,9 @@ type Timer struct {
 	reviving sync.Mutex // if there is a limit, held while a timeout that is not pending is reset
 }
 
-// NewTimeout arms a timeout that runs task once, after delay. With a delay of zero or less, it expires at the next
-// tick boundary, never inside the call. With a deadline that cannot be represented, it never expires. The error is
-// ErrNilTask, ErrStopped or ErrTooManyPending, and then the task does not run.
+// NewTimeout arms a timeout that runs task once, after delay. With a delay of zero or less, the timeout expires at the
+// next tick boundary, never inside the call. With a deadline too far off to be represented, such as 292 years
+// after New, it never expires. The error is ErrNilTask, ErrStopped or ErrTooManyPending. After an error the task does not run.
 func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	task, bits := prepareTask(task)
 	if task == nil {
@@ -71,12 +71,14 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	return t.newTimeout(task, bits, t.clock.DueIn(delay))
 }
 
-// NewTimeoutAt is like NewTimeout, with a deadline instead of a delay. A deadline that has passed counts as a delay
-// of zero. For a deadline with a monotonic reading, which time.Now returns and Add keeps, the clock is seldom read. A
-// deadline without one becomes a delay by the wall clock during the call: setting the wall clock later has no effect. The
-// zero Time is an error, because in other packages it means that there is no deadline.
+// NewTimeoutAt is like NewTimeout, with a deadline instead of a delay. A deadline that has passed counts as a delay of
+// zero. The zero Time is an error, because in other packages it means that there is no deadline.
 //
-// If only one of the caller and the timer is in a synctest bubble, NewTimeoutAt may panic, and seldom arms the timeout all
+// If the deadline has a monotonic reading, as a result of time.Now and Add has, NewTimeoutAt reads the clock only to
+// wake the timer, to check a deadline that seems to have passed, and in one of some 256 calls. If the deadline has
+// none, NewTimeoutAt compares it with the wall clock once. Setting the wall clock later has no effect.
+//
+// If only one of the caller and the timer is in a synctest bubble, NewTimeoutAt may panic. The timeout may be armed all
 // the same.
 func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
 	prepared, bits := prepareTask(task)

@@ -38,11 +38,11 @@ import (
 //
 // No wake-up is lost: see leave.
 //
-// Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only after
-// 100 ms and more. If that happens to a goroutine between the change of the state to working and its go statement, the whole timer
-// waits for it. So rounds are few and short. First of all a round hands over what is due, which seldom allocates. It
-// takes what is near, and the rest some at a time. The memory that it needs is kept while the timer is used. Its calls seldom
-// need more than the stack that a new goroutine has: see TestRoundsFitAFreshStack.
+// Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only after 100 ms and
+// more. If that happens to a goroutine between the change of the state to working and its go statement, the whole timer waits for
+// it. So rounds are few and short. A round first hands over what is due. Then it takes what is near, and the rest some at a time.
+// The worker keeps the memory of rounds while the timer is used, so a round allocates only when more is pending than before. The
+// calls of a round fit the stack of a new goroutine: see TestRoundsFitAFreshStack.
 const (
 	working = 1 + iota
 	again

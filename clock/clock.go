@@ -141,8 +141,8 @@ func (c *Clock) Since(t time.Time) time.Duration { return time.Since(t) }
 // Until is time.Until.
 func (c *Clock) Until(t time.Time) time.Duration { return time.Until(t) }
 
-// Sleep waits until d has passed. It returns at once if d is zero or less. It reuses its timers, so it
-// seldom allocates.
+// Sleep waits until d has passed. It returns at once if d is zero or less. It reuses the timers of calls that are
+// over.
 func (c *Clock) Sleep(d time.Duration) {
 	if d <= 0 {
 		return

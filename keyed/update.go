@@ -46,14 +46,15 @@ const (
 // Update calls f once with the value of a key, if the key is present. It stores the result, keeps the deadline, and
 // returns the result and true.
 //
-// Updates, TouchIfs and RemoveIfs of the same key run one after another, as if each locked a mutex of that key while f runs.
-// So inside f they must not be called for the same key of the same Map: such a call would wait for itself forever. Inside f
-// they may be called for other keys and other Maps, where they wait like any other. As with mutexes, two goroutines that each
-// wait for the other's key wait forever.
+// Calls of Update, TouchIf and RemoveIf for the same key run one after another, as if each locked a mutex of that key
+// while f runs. Inside f, do not call them for the same key of the same Map: such a call waits for itself forever. For
+// other keys and other Maps they may be called, and wait like any other. As with mutexes, two goroutines that each wait
+// for the other's key wait forever.
 //
-// F runs without a lock of the Map, and may call all other methods, also for its key. If the key expires or is removed
-// meanwhile, or the Map is closed, the result is dropped, and Update returns false. If Set replaces the value meanwhile, Update returns true, as if it
-// had come before Set. If f panics or ends its goroutine, nothing changes, and the next call follows.
+// No lock of the Map is held while f runs, and f may call all other methods, also for its key. If the key expires or is
+// removed meanwhile, or the Map is closed, the result is dropped, and Update returns false. If Set replaces the value
+// meanwhile, Update returns true, as if it had come before Set. If f panics or ends its goroutine, nothing changes, and
+// the next call follows.
 //
 // Outside of the synctest bubble of its timer, Update panics.
 func (m *Map[K, V]) Update(key K, f func(value V) V) (V, bool) {
@@ -62,13 +63,14 @@ func (m *Map[K, V]) Update(key K, f func(value V) V) (V, bool) {
 	})
 }
 
-// RemoveIf calls f once with the value of a key, if the key is present. If f returns true, it removes the key, and returns the
-// value and true. Then expired is not called for the value. Otherwise RemoveIf returns the zero value and false.
+// RemoveIf calls f once with the value of a key, if the key is present. If f returns true, RemoveIf removes the key,
+// and returns the value and true. Then expired is not called for the value. Otherwise RemoveIf returns the zero value
+// and false.
 //
-// RemoveIf is one step. It waits for other calls of the same key, and f may call what the f of Update may. If the key expires or
-// is removed meanwhile, or the Map is closed, RemoveIf removes nothing and returns false. If Set replaces the value meanwhile, the new value stays,
-// and RemoveIf returns what f says of the old one, as if it had come before Set. After Timer.Stop, RemoveIf works on the keys
-// that were left, as Remove does.
+// RemoveIf is one step. It waits for other calls of the same key, and f may call what the f of Update may. If the key
+// expires or is removed meanwhile, or the Map is closed, RemoveIf removes nothing and returns false. If Set replaces
+// the value meanwhile, the new value stays. Then RemoveIf returns the result for the old value, as if the call had come
+// before. After Timer.Stop, RemoveIf works on the keys that were left, as Remove does.
 //
 // Outside of the synctest bubble of its timer, RemoveIf panics.
 func (m *Map[K, V]) RemoveIf(key K, f func(value V) bool) (V, bool) {
@@ -81,13 +83,13 @@ func (m *Map[K, V]) RemoveIf(key K, f func(value V) bool) (V, bool) {
 	})
 }
 
-// TouchIf calls f once with the value and the deadline of a key, if the key is present. If f returns true, TouchIf gives the
-// key a new deadline, delay from then, and returns the value and true. Otherwise it returns the zero value and false. The
-// deadline is a tick boundary, as that of Deadline.
+// TouchIf calls f once with the value and the deadline of a key, if the key is present. If f returns true, TouchIf
+// gives the key a new deadline, delay from then, and returns the value and true. Otherwise it returns the zero value
+// and false. The deadline is a tick boundary, as that of Deadline.
 //
-// TouchIf is one step. It waits for other calls of the same key, and f may call what the f of Update may. If the key expires or
-// is removed meanwhile, or the Map is closed, TouchIf returns false. If Set replaces the value or Touch moves the deadline
-// meanwhile, the new deadline stays, and TouchIf returns what f says of the old one, as if it had come before.
+// TouchIf is one step. It waits for other calls of the same key, and f may call what the f of Update may. If the key
+// expires or is removed meanwhile, or the Map is closed, TouchIf returns false. If Set or Touch changes the key
+// meanwhile, their deadline stays. Then TouchIf returns the result for the old value, as if the call had come before.
 //
 // Outside of the synctest bubble of its timer, TouchIf panics.
 func (m *Map[K, V]) TouchIf(key K, delay time.Duration, f func(value V, deadline time.Time) bool) (value V, touched bool) {
