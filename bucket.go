@@ -240,7 +240,8 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	if size == 0 {
 		return bound // it has never been used
 	}
-	// The wheel comes to the buckets from first on, then to those before. Base is the span of bucket 0 in each part.
+	// The wheel comes to the buckets from first on, then to those before. In each part, base is the span of bucket
+	// 0.
 	span := now>>l.shift + 1
 	first := span & (size - 1)
 	base := span - first

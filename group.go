@@ -29,8 +29,9 @@ type member struct {
 	timeout Timeout
 	group   *Group // immutable
 
-	// Guarded by group.mu. Armed is how often the timeout was armed, less how often it has ended. That is 0 or 1, or
-	// more for a moment, because Resets race to arm it, and its end may be counted after the next arming.
+	// Guarded by group.mu. The field armed counts up when the timeout is armed, and down when it ends. It is 0 or 1,
+	// or more for a moment, because Resets race to arm the timeout, and its end may be counted after the next
+	// arming.
 	armed      int
 	prev, next *member
 }

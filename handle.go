@@ -81,7 +81,7 @@ func (to *Timeout) claimReturned() bool {
 	return false
 }
 
-// canceled does the rest after Cancel has ended a timeout. Word is the word from before.
+// canceled does the rest after Cancel has ended a timeout. The caller passes the word from before.
 func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	s.canceled.Add(1)
 	// After the compare-and-swap, so that never more than the limit are pending.

@@ -27,9 +27,9 @@ type hook interface {
 	// 0, the runner must not run the task: claim has then armed the timeout again, or ended it.
 	claim(to *Timeout, word uint64) (claimed uint64, ok bool)
 
-	// ran is called by the runner when the task of the claimed run is over, also after a panic or a Goexit. It is a part of the
-	// run: see Timeout.WaitRunning. Again reports that the timeout is due again and not on the queue. Then the runner runs the
-	// task again or requeues it.
+	// ran is called by the runner when the task of the claimed run is over, also after a panic or a Goexit. The call is a part
+	// of the run: see Timeout.WaitRunning. The result is true if the timeout is due again and not on the queue. Then the runner
+	// runs the task again or requeues it.
 	ran(to *Timeout) (again bool)
 
 	// arm is called inside the gate, before a Reset makes a timeout pending that was not pending. An error prevents this.
@@ -41,7 +41,7 @@ type hook interface {
 
 	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not when a claim has made it
 	// expired, nor when Cancel claims what Stop has returned. It is also called when arm has succeeded and arming failed.
-	// Canceled is true after Cancel and Stop. The caller may be inside the gate or not.
+	// After Cancel and Stop, canceled is true. The caller may be inside the gate or not.
 	disarmed(to *Timeout, canceled bool)
 
 	// light reports whether the task is light: see package light. It runs without the executor and does not count for

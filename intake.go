@@ -110,7 +110,7 @@ func (w *worker) lookAt(r *ring, sweeps bool) {
 	}
 }
 
-// mustLook reports whether the tick by which the worker must look has come. Soon has come even at tick 0.
+// mustLook reports whether the tick by which the worker must look has come. The tick soon has come even at tick 0.
 func (w *worker) mustLook(by uint64) bool { return by <= max(w.lookedAt, soon) }
 
 // lookInto is look for a table.
@@ -260,9 +260,9 @@ func (w *worker) takeRest(tables []*table, f func(to *Timeout)) {
 
 func (w *worker) takeYoung(to *Timeout) { w.take(to, young) }
 
-// take reconciles a timeout that was found in a slot or an inbox, unless it has left the queue before. Bit says which: a slot
-// may lead to a timeout that is on an inbox. Taken from the slot, it would lose the bit queued while it is linked, and the next
-// push would cut off what lies below it.
+// take reconciles a timeout that was found in a slot or an inbox, unless the timeout has left the queue before. For a slot, bit
+// is young, and for an inbox it is queued. A slot may lead to a timeout that is on an inbox. If take took it from the slot, it
+// would lose the bit queued while it is linked, and the next push would cut off what lies below it.
 func (w *worker) take(to *Timeout, bit uint64) {
 	w.found++
 	for word := to.word.Load(); word&bit != 0; word = to.word.Load() {

@@ -70,7 +70,7 @@ type workerLateness struct {
 
 func (l *workerLateness) add(late time.Duration) { l.found, l.worst = true, max(l.worst, late) }
 
-// report is called at the end of a round. Behind says that the round leaves something to the next one.
+// report is called at the end of a round. If the round leaves something to the next one, behind is true.
 func (l *workerLateness) report(elapsed time.Duration, behind bool) {
 	switch {
 	case l.worst > tooLate:
@@ -101,8 +101,8 @@ type stall struct {
 	spell
 }
 
-// check is called at the end of a round. Emitted says that timeouts have come due in it. Check returns the time at which a
-// round must check again.
+// check is called at the end of a round. If timeouts have come due in the round, emitted is true. The result is the time
+// at which a round must check again.
 func (s *stall) check(elapsed time.Duration, emitted bool) (until time.Duration) {
 	switch {
 	case !s.waits && !emitted:

@@ -12,7 +12,8 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/pool"
 )
 
-// reportPanic passes a panic to the panic handler, or logs it if there is none. To is nil for a panic of the executor.
+// reportPanic passes a panic to the panic handler, or logs it if there is none. For a panic of the executor, to is
+// nil.
 func (t *Timer) reportPanic(to *Timeout, value any, stack []byte) {
 	t.panics.Add(1)
 	switch {

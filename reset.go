@@ -34,7 +34,7 @@ func (t *Timer) Bind(to *Timeout, task Task) {
 	to.word.Store(bits | to.sum()<<sumShift)
 }
 
-// checkBound panics if the timeout is nil, or if neither NewTimeout nor Bind has bound it. Method is the name of the caller.
+// checkBound panics if the timeout is nil, or if neither NewTimeout nor Bind has bound it. The panic names the method.
 func (to *Timeout) checkBound(method string) {
 	if to == nil || to.timer == nil {
 		panic(to.unbound(method))
@@ -100,7 +100,7 @@ func (to *Timeout) moveAt(deadline time.Time) bool {
 	return status(word) == pending && to.moveTo(tick, word, c.Now())
 }
 
-// moveTo is Move to a tick. Word is from before the clock has told the tick now.
+// moveTo is Move to a tick. The caller reads word first, and then the tick now from the clock.
 func (to *Timeout) moveTo(tick, word, now uint64) bool {
 	if to.dueTick(word) <= now {
 		return false

@@ -59,7 +59,7 @@ func (t *Timer) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	return t.newTimeout(r, hooked, r.tick)
 }
 
-// byPeriod arms a timeout that runs once each period. What is the name of the period in errors.
+// byPeriod arms a timeout that runs once each period. Errors call the period what.
 func (t *Timer) byPeriod(what string, task Task, initialDelay, period time.Duration, fromEnd bool) (*Timeout, error) {
 	task, _ = prepareTask(task)
 	switch {
@@ -199,8 +199,8 @@ func (r *repeating) inZone(at time.Time) time.Time {
 
 func (r *repeating) ran(to *Timeout) (again bool) { return r.goOn(to, true) }
 
-// goOn arms the timeout at work for its next run, or ends it. Over says that a run is over. Otherwise only the schedule is
-// asked, and no run is counted, except for a last one if the schedule has ended: then the timeout counts as expired.
+// goOn arms the timeout at work for its next run, or ends it. If over is true, a run is over. Otherwise goOn only asks the
+// schedule and counts no run. If the schedule has ended, the timeout counts as expired in both cases.
 func (r *repeating) goOn(to *Timeout, over bool) (again bool) {
 	more := false
 	defer func() { // also if Next ends its goroutine
@@ -321,8 +321,8 @@ func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 	return false, true
 }
 
-// runOver counts a run of a repeating timeout that is over. Armed says that the timeout was armed for the next run, or was
-// canceled or returned before that. A run in progress does not count as expired, because the timeout is still pending.
+// runOver counts a run of a repeating timeout that is over. If armed is true, the timeout was armed for the next run, or
+// was canceled or returned before that. A run in progress does not count as expired, because the timeout is still pending.
 func (s *stripe) runOver(armed bool) {
 	if armed {
 		s.runs.Add(1)
@@ -358,7 +358,8 @@ func Jitter(s Schedule, fraction float64) Schedule {
 	return &jittered{s, jitter{fraction}}
 }
 
-// A jittered is a schedule with jitter. Exact has none, because times counted from a jittered time would drift.
+// A jittered is a schedule with jitter. The schedule exact has none, because times counted from a jittered time
+// would drift.
 type jittered struct {
 	exact  Schedule
 	jitter jitter
@@ -379,8 +380,8 @@ func (j jitter) add(next, prev time.Time) time.Time {
 	return next.Add(j.of(next.Sub(prev)))
 }
 
-// of returns the jitter of a run that is due when gap has passed since the run before. Gap and jitter together fit a Duration. To
-// add them to a time may overflow once, and is then negative.
+// of returns the jitter of a run that is due when gap has passed since the run before. The sum of gap and jitter fits a Duration.
+// Adding the sum to a time may overflow once. The result is then negative.
 func (j jitter) of(gap time.Duration) time.Duration {
 	sum := gap
 	for _, fraction := range j {

@@ -167,8 +167,8 @@ func (k *walk) wheel() (more bool) {
 	return true
 }
 
-// buckets finds some timeouts in buckets of a level, from an index on. Pos is how many entries there are left to visit in
-// the first bucket, or negative for all. It returns where to go on.
+// buckets finds some timeouts in buckets of a level, from an index on. In the first bucket, pos entries are left to
+// visit, or all if pos is negative. The results say where to go on.
 func (k *walk) buckets(level int, index uint64, pos int) (nextIndex uint64, nextPos int) {
 	w := &k.timer.worker
 	w.mu.Lock()

@@ -178,8 +178,8 @@ type Timeout struct {
 	// Shared.
 	word atomic.Uint64
 
-	// Owned by the worker. Bucket is 0, or a bucket (wheel.placeOf), or says when the timeout was put on a list (listedAt). Pos
-	// is the position there.
+	// Owned by the worker. The field bucket is 0, or a bucket (wheel.placeOf), or the time at which the timeout was put on a
+	// list (listedAt). The field pos is the position there.
 	bucket, pos uint32
 
 	// On an inbox: the timeout below. See stripe.

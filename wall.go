@@ -88,9 +88,9 @@ func (run *wallRun) putOff(to *Timeout, word uint64) bool {
 	return true
 }
 
-// claimed returns what the wall clock shows when a runner has claimed the run, and for how long the run has been due. Late is
-// negative if the clock was set back. Then asked is the time from which to ask the schedule: the present wall clock less the
-// time since run.seen. So a run that has come due since then is late, not missed.
+// claimed returns what the wall clock shows when a runner has claimed the run, and for how long the run has been due. If the
+// clock was set back, late is negative. Then asked is the time from which to ask the schedule: the present wall clock less
+// the time since run.seen. So a run that has come due since then is late, not missed.
 func (run *wallRun) claimed(t *Timer) (wall time.Time, late time.Duration, asked time.Time) {
 	now := time.Now()
 	wall = t.wall.At(now)

@@ -245,8 +245,8 @@ func (w *wheel) goOn(v *visit, n int) (checked int) {
 	v.left = min(v.left, b.n) // others may have been removed
 	n = min(n, v.left)
 	was, left, place := b.n, b.n, w.placeOf(v.level, v.index)
-	// Like the ticks of the entries, these count from the base of the bucket. Entries from end on stay. Least is the least that
-	// stays.
+	// Like the ticks of the entries, these count from the base of the bucket. Entries from end on stay, and least is the least
+	// of these.
 	base, end, least := b.base, (v.last+1)<<l.shift-b.base, uint64(math.MaxUint32)+1
 	for pos := v.left - 1; pos >= v.left-n; pos-- {
 		p, i := b.piece(pos)

@@ -41,8 +41,8 @@ import (
 // Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only after 100 ms and
 // more. If that happens to a goroutine between the change of the state to working and its go statement, the whole timer waits for
 // it. So rounds are few and short. A round first hands over what is due. Then it takes what is near, and the rest some at a time.
-// The worker keeps the memory of rounds while the timer is used, so a round allocates only when more is pending than before. The
-// calls of a round fit the stack of a new goroutine: see TestRoundsFitAFreshStack.
+// The worker keeps the memory of rounds while the timer is used, so a round allocates only when it needs more than an earlier one.
+// Its calls are few enough for the stack of a new goroutine: see TestRoundsFitAFreshStack.
 const (
 	working = 1 + iota
 	again
@@ -338,8 +338,9 @@ func (w *worker) expireDue() (now uint64, more, stopped bool) {
 	return w.wheel.now, w.wheel.isBehind(), w.state.Load() == halted
 }
 
-// reconcile places, moves, removes or emits a timeout that comes off the queue, as its word says. Word is from before it was
-// taken off the queue. If the timeout is at work or has ended, it is only removed. At work, its runner arms it.
+// reconcile places, moves, removes or emits a timeout that comes off the queue, as its word says. The caller read word
+// before it took the timeout off the queue. If the timeout is at work or has ended, reconcile only removes it. The runner of
+// a timeout at work arms it.
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
 		// Moved is clear, each Reset that queues sets it, and a Cancel ends the timeout. So its runner has queued it: it has

@@ -106,8 +106,8 @@ func newClock() *Clock {
 // isMonotonic reports whether a time has a monotonic reading. In a bubble no time has one.
 func isMonotonic(t time.Time) bool { return t.Round(0) != t }
 
-// elapsed returns the time since New. Foreign is true if there is no such time: the Clock is zero, or it was made outside of
-// bubbles and the caller is in one.
+// elapsed returns the time since New. If there is no such time, foreign is true: the Clock is zero, or it was made outside
+// of bubbles and the caller is in one.
 //
 // Outside of bubbles, it costs only two branches to detect a bubble. A bubble begins in the year 2000. So there the time
 // since New of a Clock made outside is negative, unless the bubble lasts for decades.

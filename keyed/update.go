@@ -110,8 +110,8 @@ func (m *Map[K, V]) TouchIf(key K, delay time.Duration, f func(value V, deadline
 	})
 }
 
-// update waits for the turn of a call, and calls finish with the update of the key and the value, if the key is there. Finish
-// calls f, and returns what update returns.
+// update waits for the turn of a call, and calls finish with the update of the key and the value, if the key is there. The
+// function finish calls f, and its results are those of update.
 func (m *Map[K, V]) update(
 	key K, there func(it *item[K, V], now uint64) bool, finish func(s *shard[K, V], u *update, value V) (V, bool),
 ) (V, bool) {

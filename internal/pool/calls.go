@@ -13,7 +13,7 @@ type Calls struct{ pool Pool[*call] }
 // A call is an item: a function to call.
 type call struct{ f func() }
 
-// Init prepares calls. Tick is as for Pool.Init.
+// Init prepares calls. The tick is as for Pool.Init.
 func (c *Calls) Init(tick time.Duration) { c.pool.Init(callHost{}, tick, &callMemory) }
 
 var callMemory Memory[*call]

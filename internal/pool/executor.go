@@ -55,7 +55,7 @@ type Executor[T comparable] struct {
 
 // NewExecutor makes submit run the tasks of a pool, and clears the Labels of the pool. Functions that submit does not take
 // run on goroutines of calls. Each submitted function calls check before anything else. If submit panics, failed is called.
-// Tick is as for Init.
+// The tick is as for Init.
 func NewExecutor[T comparable](p *Pool[T], calls *Calls, tick time.Duration, submit func(run func()) error,
 	check func(), failed func(value any, stack []byte)) *Executor[T] {
 	x := &Executor[T]{pool: p, calls: calls, submit: submit, check: check, failed: failed}

@@ -115,7 +115,7 @@ func (p *Pool[T]) addChunk(k *chunk[T]) {
 // hasExecutor reports whether an executor runs the tasks.
 func (p *Pool[T]) hasExecutor() bool { return p.want != nil }
 
-// engage gets a runner for items that were added, if needed. Waited says that others were on the list already.
+// engage gets a runner for items that were added, if needed. If others were on the list already, waited is true.
 // Called with mu held.
 func (p *Pool[T]) engage(waited bool) {
 	switch {

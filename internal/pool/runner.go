@@ -75,8 +75,8 @@ func (rn *Runner[T]) Next() (item T) {
 	return rn.item
 }
 
-// Start is called when the host has claimed the item. The host must then run the task. CallsRan says that Host.Ran is
-// called when the task is over. If measure is true, the host calls Measured.
+// Start is called when the host has claimed the item. The host must then run the task. If callsRan is true, Host.Ran
+// is called when the task is over. If measure is true, the host calls Measured.
 //
 // A task that is not measured counts as late as the next one that the same runner measures. So where tasks take long, and each
 // starts later than the one before, all are measured.
@@ -102,7 +102,7 @@ func (rn *Runner[T]) count() {
 	rn.unmeasured = 0
 }
 
-// ran calls Host.Ran, with which the run ends. Again reports that the next run of the item follows at once.
+// ran calls Host.Ran, with which the run ends. It reports whether the next run of the item follows at once.
 func (rn *Runner[T]) ran() (again bool) {
 	rn.callsRan = false // first, because Ran may end the goroutine
 	p, item := rn.pool, rn.item
