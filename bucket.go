@@ -19,8 +19,8 @@ const (
 // not touch it. A Reset to an earlier tick queues the timeout, and the worker moves it.
 //
 // Pieces are small, so most of them are made at about the same time as their timeouts, and lie in the same order. Then
-// the garbage collector, which follows each pointer, finds the next timeout near the one before. With pieces of 6 KB a
-// collection takes half as long again.
+// the garbage collector, which follows each pointer, finds the next timeout near the one before. With large pieces a
+// collection takes longer.
 type piece struct {
 	to    [pieceSize]*Timeout
 	ticks [pieceSize]uint32

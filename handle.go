@@ -38,7 +38,7 @@ func (to *Timeout) cancel() bool {
 		end := withStatus(word, canceled)
 		if onQueue(word) {
 			if word&(young|moved|bound) == young {
-				end &^= young // it leaves the nursery: one that is neither bound nor was ever reset is seldom reset after its end
+				end &^= young // it leaves the nursery: one that is neither bound nor was ever reset is most likely not used again
 			}
 			// Otherwise the worker sees this when it takes the timeout off the queue, or a producer drops the timeout.
 			if to.word.CompareAndSwap(word, end) {
@@ -99,8 +99,7 @@ func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 // timeout is reset. If the context is done first, WaitRunning returns the context's error. Inside the task, its Next or
 // its Canceled, WaitRunning always waits for the context.
 //
-// WaitRunning looks at each running task of the timer. That takes 0.1 µs if there is none, and 60 µs if there are
-// 10,000.
+// WaitRunning looks at each running task of the timer, so its cost grows with their number.
 func (to *Timeout) WaitRunning(ctx context.Context) error {
 	to.checkNil()
 	if neverArmed(to.word.Load()) {

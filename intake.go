@@ -12,9 +12,9 @@ import (
 // At each boundary the worker takes what is urgent: the inboxes, and the timeouts of nurseries that are near: due within
 // nearTime, or two ticks. It leaves the others in their nursery, because most of them are canceled soon.
 //
-// Once in sweepTime it sweeps the nurseries, however long a tick is. A sweep empties the slots that lead to no
-// pending timeout. So a canceled timeout stays in a slot hardly longer than that, whatever the producers do. A sweep also
-// takes the timeouts that are old: the sweep before has met them too, and the wheel is cheaper for them.
+// Once in sweepTime it sweeps the nurseries, however long a tick is. A sweep empties the slots that lead to no pending
+// timeout. So a canceled timeout stays in a slot for about sweepTime, whatever the producers do. A sweep also takes the
+// timeouts that the sweep before has met too. They are old, and the wheel is cheaper for them.
 //
 // The worker may have to take millions. So it takes some at a time, and in between it expires what has come due. At each boundary
 // the round ends, and the next one begins at once, with a look for what is urgent now. What the round has begun with stays where
@@ -23,10 +23,10 @@ import (
 
 const (
 	sweepTime  = 500 * time.Millisecond
-	checkEvery = 1 << 10 // how many timeouts of each kind the worker takes in a step: some 50 microseconds
+	checkEvery = 1 << 10 // how many timeouts of each kind the worker takes in a step, before it looks at the clock again
 
 	// stacksTime is how long the worker takes further inboxes before it has placed what it took from the others. It bounds how
-	// long a walk waits if producers push faster than the worker takes. To place eight million takes about a second.
+	// long a walk waits if producers push faster than the worker takes. Placing even millions takes less.
 	stacksTime = 5 * time.Second
 )
 

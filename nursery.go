@@ -13,10 +13,9 @@ import (
 // Placing it, and removing it soon after, would make the worker's rounds long. A hand goes round the ring, one slot for each
 // timeout that is armed. In most slots it meets a timeout that was canceled meanwhile, and the new one takes the slot.
 //
-// What nursery, inbox and gate buy is that a preempted goroutine holds up no others. A wheel with a mutex for each stripe in their
-// place arms and cancels as fast on two processors. But where 32 goroutines arm without a pause, as in storm-* of the benchmarks,
-// one timeout in ten was 340 to 840 ms late with it, and 18 to 26 ms with these. If the mutex's users yield, it was 45 to 64 ms
-// beside 25 to 46.
+// Because of nursery, inbox and gate, a preempted goroutine holds up no others. A wheel with a mutex for each stripe arms and
+// cancels as fast on two processors. But where many goroutines arm without a pause, timeouts are later with a mutex:
+// benchmarks/tried.md has the figures.
 //
 //	            the hand
 //	               v
@@ -28,8 +27,8 @@ import (
 //   - These clear the bit, each by a compare-and-swap of the word: the worker or Stop, which takes the timeout; the hand, which
 //     drops a canceled one; and Cancel, if the timeout was never reset and not bound, so that the hand need not.
 //   - A Reset to an earlier tick puts the timeout into a second slot, because nobody knows the first one. The bit hurried says
-//     so. The worker takes the timeout in its next round. On an inbox it would wait for the worker even if it is canceled: where
-//     many arm, bring forward and cancel, 14,675 to 181,916 then waited on the queue, and 3 to 43 with the second slot.
+//     so. The worker takes the timeout in its next round. On an inbox the timeout would wait for the worker even if it is
+//     canceled. Where many goroutines arm, bring forward and cancel, very many would wait there.
 //   - The hand skips a pending timeout. The worker takes it: when it is near or old, or when it closes the table. A goroutine
 //     that is preempted anywhere in put delays its own timeout, and no other. What it calls after that, worker.wake, is another
 //     matter.

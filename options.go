@@ -63,7 +63,7 @@ func Must(t *Timer, err error) *Timer {
 const (
 	defaultTick      = 100 * time.Millisecond
 	defaultWheelSize = 512
-	maxWheelSize     = 1 << 20 // 51 MB of buckets for each level: allocating more would take too long
+	maxWheelSize     = 1 << 20 // allocating more buckets at once would take too long
 	maxLevels        = 8
 	shortestTick     = 10 * time.Microsecond // New warns of a shorter one, which most likely lacks its unit
 )

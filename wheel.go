@@ -181,7 +181,8 @@ func (w *wheel) enterSpans(i int, first, last uint64) {
 // isBehind reports whether entries are in buckets whose span has come.
 func (w *wheel) isBehind() bool { return len(w.overdue) > 0 }
 
-// visitChunk is how many entries the worker checks before it checks the clock again: some 50 microseconds.
+// visitChunk is how many entries the worker checks before it checks the clock again. It is small, so that the
+// worker is not late by it.
 const visitChunk = 1 << 10
 
 // visitOverdue goes on with the visits of overdue. One half of the entries that it checks are of the newest visits, so that what
@@ -299,12 +300,11 @@ func (w *wheel) goOn(v *visit, n int) (checked int) {
 
 // Cascading
 //
-// When the wheel enters the span of a bucket on an upper level, all its timeouts must be on a lower level. A bucket
-// may hold millions, and moving one costs 20 ns, or 100 ns in cold memory. So the worker moves them while the wheel
-// goes through the span before, a few at a time, between the ticks. No timeout of the span is added meanwhile: a turn of
-// the level below is two spans, so that level reaches the end of the span. For a few entries the worker does not wake
-// up, because these can wait until the wheel enters their span: see worthWaking. Without the cascade, the timeouts of a bucket of
-// a million are 20 to 100 ms late: see TestCascadeComesDownInTime.
+// When the wheel enters the span of a bucket on an upper level, all its timeouts must be on a lower level. A bucket may hold
+// millions, and their memory may be in no cache. So the worker moves them while the wheel goes through the span before, a few at
+// a time, between the ticks. No timeout of the span is added meanwhile: a turn of the level below is two spans, so that level
+// reaches the end of the span. For a few entries the worker does not wake up, because these can wait until the wheel enters their
+// span: see worthWaking. Without the cascade, the timeouts of a large bucket are late: see TestCascadeComesDownInTime.
 
 // cascade moves down some timeouts of the next spans, and emits those that are due. If more is true, call it again.
 func (w *wheel) cascade() (more bool) {

@@ -38,11 +38,11 @@ import (
 //
 // No wake-up is lost: see leave.
 //
-// Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only after 100 ms and
-// more. If that happens to a goroutine between the change of the state to working and its go statement, the whole timer waits for
-// it. So rounds are few and short. A round first hands over what is due. Then it takes what is near, and the rest some at a time.
-// The worker keeps the memory of rounds while the timer is used, so a round allocates only when it needs more than an earlier one.
-// Its calls are few enough for the stack of a new goroutine: see TestRoundsFitAFreshStack.
+// Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only when others have
+// used up their time slices. If that happens to a goroutine between the change of the state to working and its go statement, the
+// whole timer waits for it. So rounds are few and short. A round first hands over what is due. Then it takes what is near, and the
+// rest some at a time. The worker keeps the memory of rounds while the timer is used, so a round allocates only when it needs more
+// than an earlier one. Its calls are few enough for the stack of a new goroutine: see TestRoundsFitAFreshStack.
 const (
 	working = 1 + iota
 	again
@@ -343,9 +343,9 @@ func (w *worker) expireDue() (now uint64, more, stopped bool) {
 // a timeout at work arms it.
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
-		// Moved is clear, each Reset that queues sets it, and a Cancel ends the timeout. So its runner has queued it: it has
-		// sent it back, or run it. It has left the list, and need not be searched for there. Seldom it is
-		// listed again since, and then twice: one of the claims wins.
+		// The bit moved is clear, and each Reset that queues sets it. A Cancel would have ended the timeout. So its runner
+		// has queued it, after sending it back or running it. The timeout has left the list, so reconcile need not search
+		// there. If it was listed again since, it is there twice, and one of the claims wins.
 		to.bucket = 0
 	}
 	if taken := word &^ (young | hurried | queued); waits(word) && tickOf(word) <= w.wheel.now && to.putOff(taken) {
