@@ -198,8 +198,8 @@ func (n *notified) notify(to *Timeout) {
 }
 
 // notices counts the calls of Canceled for one timeout that have not returned, and the calls of Cancel that may make one. So
-// the count is not 0 from before a Cancel ends the timeout until Canceled has returned. Stop only counts the call: see
-// Timeout.WaitRunning.
+// the count stays above 0 from before a Cancel ends the timeout until Canceled has returned. For a Stop, only the call of
+// Canceled counts: see Timeout.WaitRunning.
 type notices struct {
 	mu   sync.Mutex
 	n    int

@@ -166,8 +166,8 @@ func (w *worker) takeNear(n int, oldest bool) {
 	}
 }
 
-// takeBlock takes the timeouts of a block that are near, and empties each slot that leads to no pending timeout. A sweep also
-// takes those that are old. TakeBlock returns how many timeouts stay.
+// takeBlock takes the timeouts of a block that are near, and empties each slot that leads to no pending timeout. In a sweep
+// it also takes the old ones. The result is how many timeouts stay.
 func (w *worker) takeBlock(at blockAt, sweeps bool) (left int) {
 	b := &at.table.blocks[at.block]
 	b.by.Store(ticks.Never) // step C of ring: before it reads the slots, because a producer goes the other way

@@ -57,7 +57,7 @@ func (s *spell) end(elapsed time.Duration) (lasted time.Duration, tell bool) {
 	return lasted, tell
 }
 
-// A workerLateness is how late timeouts were, at most, when the worker found them. Owned by the worker.
+// A workerLateness has the greatest lateness of timeouts when the worker found them. Owned by the worker.
 type workerLateness struct {
 	warn   func(late time.Duration, behind bool) // Timer.warnLate; these two are immutable after New, and do not wait
 	over   func(lasted time.Duration)            // Timer.onTime

@@ -42,8 +42,9 @@ func (t *Timer) catch(to *Timeout) {
 	}
 }
 
-// warnLate logs that the worker was late, and why: behind says that it had more to do than it could in a tick. It is
-// workerLateness.warn, and onTime is workerLateness.over. WarnStall and stallOver are those of stall. The worker calls all four.
+// warnLate logs that the worker was late, and why: if behind is true, the worker had more to do than it could in a tick. The
+// fields warn and over of workerLateness are warnLate and onTime. Those of stall are warnStall and stallOver. The worker calls
+// all four.
 func (t *Timer) warnLate(late time.Duration, behind bool) {
 	why := "machine overloaded or suspended"
 	if behind {

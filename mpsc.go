@@ -104,7 +104,7 @@ func defaultStripes() int { return ceilPowerOfTwo(min(max(2*runtime.GOMAXPROCS(0
 func (q *queue) stripe() *stripe { return &q.stripes[q.seats.Part(len(q.stripes))] }
 
 // needs returns the tick by which the worker must look at the queue: soon if an inbox has timeouts, and otherwise the earliest
-// of the nurseries. It returns Never if it has found every stripe empty, one after another, and not at the same moment.
+// of the nurseries. It returns Never if it has found each stripe empty, at different moments.
 func (q *queue) needs() (tick uint64) {
 	tick = ticks.Never
 	for i := range q.stripes {

@@ -119,8 +119,9 @@ func (to *Timeout) moveTo(tick, word, now uint64) bool {
 //	never armed                                  revive, armEnded   fills its first slot             yes
 //	idle or ended otherwise                      revive, armEnded   fills a second slot, or pushes   yes
 //
-// If the tick does not lie ahead, it becomes the next one. But a pending timeout that stays in its first slot or in a bucket
-// may get a tick that has passed: the worker comes by the old tick, which is not later, and finds it due.
+// If the tick does not lie ahead, it becomes the next one, with one exception. A pending timeout that stays in its first
+// slot or in a bucket may get a tick that has passed. The worker comes by the old tick, which is not later, and finds the
+// timeout due.
 func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {
@@ -158,7 +159,8 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 //
 //   - On an inbox, and in a second slot, it may: the worker takes it in its next round, and the caller wakes the worker in time.
 //   - In its first slot it may if the tick is not earlier, because the worker looks there by the old tick. That also holds for
-//     one that was canceled, until it is dropped. To drop it changes the word, and then the caller's compare-and-swap fails.
+//     one that was canceled, until it is dropped. Dropping it changes the word, and then the compare-and-swap of the caller
+//     fails.
 //   - In a bucket it may if the tick is not earlier and the worker has not reached the old one, where it reads the word. If the
 //     worker comes there first, a runner checks it: see rule 3 of timeout.go. While its task runs, repeating.rearm reads the
 //     word when the run is over.
@@ -173,8 +175,8 @@ func (t *Timer) stays(word, tick uint64) bool {
 	}
 }
 
-// The functions below return what to call wakeFor with: the tick at which the timeout is due, or soon, or one of these. If ok is
-// false, the word has changed meanwhile, or there is an error.
+// The functions below return the argument for wakeFor: the tick at which the timeout is due, or soon, or one of the values
+// below. If ok is false, the word has changed meanwhile, or there is an error.
 const (
 	notNeeded  = math.MaxUint64 // the worker comes in time anyway; ticks.Never would wake one that rests
 	checkInbox = 0              // as soon, and the caller calls relieveInbox

@@ -242,8 +242,9 @@ func (r *repeating) next(t *Timer) (more bool) {
 	return true
 }
 
-// earliest returns the tick of a run that was due before: the current one, so that the run follows at once. If a run has
-// begun in the current tick already, or none at all, it returns the next one. A fixed rate has no such limit.
+// earliest returns the tick for a run that was due before. This is the current tick, so that the run follows at once. If
+// a run has begun in the current tick already, or no run has begun at all, this is the next tick. A fixed rate has no
+// such limit.
 func (r *repeating) earliest(c *ticks.Clock) uint64 {
 	now := c.Now()
 	if r.begun == now || r.begun == 0 {
@@ -271,7 +272,7 @@ func (r *repeating) plan(t *Timer, next, due time.Time) {
 }
 
 // rearm arms a timeout at work again, or ends it. If ok is false, the word has changed, and the caller must call rearm again.
-// If it is true, again reports that the timeout is due and still with its runner. That is never so if over is false.
+// If ok and again are true, the timeout is due and still with its runner. If over is false, again is false.
 func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 	t := to.timer
 	s := t.queue.stripe()

@@ -30,8 +30,9 @@ import (
 // After step 4 no pending timeout leaves its place, so steps 4 and 5 find them all. A Reset may still change its tick, or give
 // it a second slot. A Cancel may end it: it changes the word even if the gate is shut.
 //
-//  - NewTimeout does not enter the gate. Either it finds its slot closed, or Stop finds the timeout there: see nursery.go. Nor
-//    need a Reset that leaves the timeout where it is, or that gives it a second slot: Stop finds it in the first one.
+//  - Two calls do not enter the gate. NewTimeout either finds its slot closed, or Stop finds the timeout there: see
+//    nursery.go. After a Reset that leaves the timeout where it is, or that gives it a second slot, Stop finds the timeout in
+//    its old place.
 //  - A runner that has taken a timeout before step 4 may be about to claim it. Stop takes that timeout too, and the first
 //    compare-and-swap decides whether it expires or is returned. If it expires, its task may be at its first instruction when
 //    Stop returns.
@@ -68,8 +69,9 @@ func (t *Timer) Stop() []*Timeout {
 // Called by Stop.
 func (t *Timer) takePending() (left []*Timeout) {
 	t.worker.halt()
-	// After the gate was shut: a producer raises inside before it reads shut. So either it finds the gate shut, or this waits for
-	// it. One that raises inside after that had found the gate open before, and does so once.
+	// This comes after the gate was shut, and a producer raises inside before it reads shut. So either the producer finds the
+	// gate shut, or Stop waits for it. A producer that raises inside after that wait has read shut before, and leaves at once
+	// when it reads shut again.
 	t.queue.awaitZero(inside)
 	left = make([]*Timeout, 0, t.Pending())
 	take := func(to *Timeout) {

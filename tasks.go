@@ -49,8 +49,9 @@ func (t *Timer) walk(yield func(to *Timeout) bool) {
 	_ = k.rings() && k.wheel() && k.pool(&t.tasks) && k.pool(&t.light)
 }
 
-// eachRun calls f once for each run that is in progress, except those of light tasks, which are short. Over is closed when the
-// run is over. On the other side of a synctest bubble eachRun finds none, because the channel would belong to the wrong side.
+// eachRun calls f once for each run that is in progress, except runs of light tasks, which are short. The channel over is
+// closed when the run is over. On the other side of a synctest bubble eachRun finds no run, because the channel would belong
+// to the wrong side.
 func (t *Timer) eachRun(f func(to *Timeout, over <-chan struct{})) {
 	t.checkMade()
 	if t.clock.Foreign() {

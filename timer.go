@@ -102,7 +102,7 @@ func (t *Timer) AfterFuncAt(deadline time.Time, f func()) (*Timeout, error) {
 	return t.NewTimeoutAt(plainFunc(f), deadline)
 }
 
-// newTimeout arms a new timeout for a tick that lies ahead. Task and bits come from prepareTask.
+// newTimeout arms a new timeout for a tick that lies ahead. The caller gets task and bits from prepareTask.
 func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	s := t.queue.stripe()
 	to := &Timeout{timer: t, task: task}
@@ -127,7 +127,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 }
 
 // refuse counts a call that has got no slot of the limit, or has found the timer stopped, and returns its error. Slots may be in
-// use although the timer is stopped: other calls take them before they find out.
+// use although the timer is stopped, because other calls take them before they see that.
 func (t *Timer) refuse() error {
 	if t.queue.shut.Load() {
 		t.refusedStopped.Add(1)
@@ -137,13 +137,14 @@ func (t *Timer) refuse() error {
 	return ErrTooManyPending
 }
 
-// isPast reports whether a tick has passed. Most often the worker has reached it, and the clock need not be read.
+// isPast reports whether a tick has passed. It reads the clock only if the worker has not reached the tick.
 func (t *Timer) isPast(tick uint64) bool {
 	return tick <= t.worker.progress.tick() || tick <= t.clock.Now()
 }
 
-// ahead returns the tick if it lies ahead, and otherwise the next tick. Most often the worker tells, and the clock need not be
-// read. A tick that the worker has not reached because it is late counts as ahead: the worker comes to it in its next round.
+// ahead returns the tick if it lies ahead, and otherwise the next tick. While the worker is turning the wheel, its progress
+// says so, and ahead reads no clock. A tick that the worker has not reached because it is late counts as ahead. The worker
+// comes to it in its next round.
 func (t *Timer) ahead(tick uint64) uint64 {
 	if t.worker.progress.isBefore(tick) {
 		return tick
@@ -184,8 +185,8 @@ type limit struct {
 	_     [64]byte
 }
 
-// acquire takes a slot if there is one. To add 1 first, and to subtract it again if that is too much, would refuse others
-// without need.
+// acquire takes a slot if there is one. It uses compare-and-swap, not Add(1) and undo: one caller's overshoot could
+// refuse another although a slot is free.
 func (l *limit) acquire() bool {
 	if l.max == 0 {
 		return true

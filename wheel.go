@@ -47,7 +47,7 @@ type wheel struct {
 	putOff func(to *Timeout, word uint64) bool // Timeout.putOff: called before a timeout with a hook is emitted
 }
 
-// newWheel returns an empty wheel at tick now. Size, the number of buckets on each level, is a power of two.
+// newWheel returns an empty wheel at tick now. The number of buckets on each level is size, a power of two.
 func newWheel(size, levels int, now uint64) *wheel {
 	w := &wheel{levels: make([]level, levels), bits: uint(bits.TrailingZeros(uint(size))), now: now, next: ticks.Never, chunk: visitChunk}
 	w.step = max(w.bits, 1) - 1
@@ -234,9 +234,9 @@ func (w *wheel) begin(level int, index, last uint64) visit {
 	return visit{level: level, index: index, last: last, left: b.n}
 }
 
-// goOn checks up to n entries, and returns how many it has checked. An entry for a later span stays. Of the others, what the word
-// says then decides: a timeout that is due is emitted, unless it is put off. One that is due later is placed again, or stays if
-// its bucket is the same. Any other is dropped.
+// goOn checks up to n entries, and returns how many it has checked. An entry for a later span stays. For the others goOn reads
+// the word of the timeout. A timeout that is due is emitted, unless it is put off. A pending one that is due later is placed
+// again, or stays if its bucket is the same. Any other is dropped.
 func (w *wheel) goOn(v *visit, n int) (checked int) {
 	l := &w.levels[v.level]
 	b := &l.buckets[v.index]
@@ -332,7 +332,8 @@ func (w *wheel) bringDown(i, limit int) (checked int) {
 	return w.goOn(&l.ahead, limit)
 }
 
-// refresh makes next as late as min of the buckets allows. Next may be too early, because buckets have become empty.
+// refresh makes next as late as min of the buckets allows. Before that, next may be too early, because buckets have
+// become empty.
 func (w *wheel) refresh() {
 	w.next = ticks.Never
 	for i := range w.levels {

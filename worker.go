@@ -159,8 +159,8 @@ func (w *worker) wakeNow() {
 }
 
 // wakeFor makes sure that a round comes in time for a timeout that is due at a tick, or at the next boundary at the latest if
-// due is soon. Called by any goroutine, after it has put a timeout onto the queue or changed the word: see leave. WakeFor
-// panics if a round that it starts would be on the wrong side of a synctest bubble.
+// due is soon. Called by any goroutine, after it has put a timeout onto the queue or changed the word: see leave. If a round
+// would be on the wrong side of a synctest bubble, wakeFor panics.
 func (w *worker) wakeFor(due uint64) {
 	if state := w.state.Load(); w.comesTooLate(state, due) {
 		w.wake(state)

@@ -8,7 +8,7 @@ import (
 // A Runner runs tasks. It has a goroutine of its own and takes items from the list of its pool, one at a time, until none is
 // left. With an executor, a runner runs only one task, on a goroutine of the executor.
 //
-// The loop over the items is in Host.Work, so that a task costs hardly any calls through an interface but its own.
+// The loop over the items is in Host.Work, so that a task costs few calls through an interface besides its own.
 type Runner[T comparable] struct {
 	pool *Pool[T] // changes only while nobody uses the runner
 
