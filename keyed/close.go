@@ -25,8 +25,8 @@ import (
 // reaches the limit any more, and Close takes what waits there. So each value is either taken by Close, or its call has begun
 // before Close returns.
 //
-// Who holds the lock decides, and not the state of the timeout. Close cancels a timeout only so that it no longer is pending. It
-// does not matter whether a runner has claimed the timeout, or Stop has returned it: Run does nothing in all these cases.
+// The goroutine that holds the lock decides, and not the state of the timeout. Close cancels a timeout only so that it is no
+// longer pending. A runner may have claimed the timeout, or Stop may have returned it. In all these cases Run does nothing.
 
 // An Entry is a key and its value.
 type Entry[K comparable, V any] struct {

@@ -11,14 +11,14 @@ import (
 // It is in shard.updates as long as there are any. Because f runs without the lock of the shard, other calls that change the
 // entry say so in the update. Guarded by the shard's mu.
 //
-// A call takes effect at one moment, when it has the lock again after f. If Set has replaced the value, it is the moment just
-// before that. Expiry and the call exclude each other, because both need the lock, or end the timeout by one compare-and-swap:
-// either the call finds that the boundary has passed, and does nothing, or it comes first, and expired gets the new value, or
-// none after RemoveIf. If Touch has moved the deadline, a TouchIf takes effect just before that too.
+// A call takes effect at one moment, when it has the lock again after f. If Set has replaced the value meanwhile, the call
+// takes effect just before the Set. If Touch has moved the deadline, a TouchIf takes effect just before the Touch. Expiry and
+// the call exclude each other, because both need the lock, or end the timeout by one compare-and-swap. If the boundary has
+// passed first, the call does nothing. If the call comes first, expired gets the new value, or none after RemoveIf.
 //
-// A call that comes between two others goes first, although others wait. It needs no switch of goroutines, which would cost
-// more than most f do. The first in line is woken at the end of each call. After it has been the first for starvingAfter, no
-// other call goes before it.
+// A call that comes between two others goes first, although others wait, because a switch of goroutines costs more than most
+// f do. Each call wakes the first in line when it ends. After a waiter has been the first for starvingAfter, no other call
+// goes before it.
 type update struct {
 	state   updateState
 	moved   bool     // Touch or TouchAt has moved the deadline since f began
@@ -31,7 +31,7 @@ type waiter struct {
 	since time.Time     // it is the first in line since then
 }
 
-// starvingAfter is that of sync.Mutex. If the turns were strict, 64 goroutines that add to a number would need twice the time.
+// starvingAfter is that of sync.Mutex. Strict turns would switch goroutines at each call, which makes many short calls slower.
 const starvingAfter = time.Millisecond
 
 type updateState int

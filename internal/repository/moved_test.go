@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,7 +37,25 @@ var wheel = hashedwheel.Must(hashedwheel.New(hashedwheel.WithTick(10 * time.Mill
 // Peer stands for that of wireguard-go.
 type Peer struct {
 	timer *Timer
-	runs  int
+	runs  atomic.Int32
+}
+
+// A record is what tasks have done, in order.
+type record struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+func (r *record) add(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.texts = append(r.texts, text)
+}
+
+func (r *record) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.texts)
 }
 
 // channel stands for that of nsqd.
@@ -202,7 +221,7 @@ func TestMovedPeer(t *testing.T) {
 		defer func() { wheel = old }()
 		p := &Peer{}
 		p.timer = p.NewTimer(func(p *Peer) {
-			p.runs++
+			p.runs.Add(1)
 			time.Sleep(3 * time.Second)
 			p.timer.Mod(time.Second)
 		})
@@ -211,11 +230,13 @@ func TestMovedPeer(t *testing.T) {
 		p.timer.Mod(time.Second)
 		require.True(t, p.timer.IsPending())
 		time.Sleep(1500 * time.Millisecond)
-		require.Equal(t, 1, p.runs)
+		synctest.Wait()
+		require.EqualValues(t, 1, p.runs.Load())
 		p.timer.DelSync()
 		require.False(t, p.timer.IsPending())
 		time.Sleep(time.Hour)
-		require.Equal(t, 1, p.runs)
+		synctest.Wait()
+		require.EqualValues(t, 1, p.runs.Load())
 	})
 }
 
@@ -226,7 +247,7 @@ func TestMovedPeerRunsDoNotOverlap(t *testing.T) {
 	over := make(chan bool, 2)
 	p.timer = p.NewTimer(func(p *Peer) {
 		most.Store(max(most.Load(), now.Add(1)))
-		if p.runs++; p.runs == 1 {
+		if p.runs.Add(1) == 1 {
 			p.timer.Mod(0)
 			time.Sleep(100 * time.Millisecond) // the next run is due meanwhile
 		}
@@ -242,17 +263,19 @@ func TestMovedPeerRunsDoNotOverlap(t *testing.T) {
 func TestMovedDebounce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		add := NewDebouncer(newTimer(t), time.Second)
-		var ran []string
-		add(func() { ran = append(ran, "a") })
+		var ran record
+		add(func() { ran.add("a") })
 		time.Sleep(900 * time.Millisecond)
-		add(func() { ran = append(ran, "b") })
+		add(func() { ran.add("b") })
 		time.Sleep(900 * time.Millisecond)
-		require.Empty(t, ran)
+		require.Empty(t, ran.all())
 		time.Sleep(time.Second)
-		require.Equal(t, []string{"b"}, ran)
-		add(func() { ran = append(ran, "c") })
+		synctest.Wait()
+		require.Equal(t, []string{"b"}, ran.all())
+		add(func() { ran.add("c") })
 		time.Sleep(time.Minute)
-		require.Equal(t, []string{"b", "c"}, ran)
+		synctest.Wait()
+		require.Equal(t, []string{"b", "c"}, ran.all())
 	})
 }
 
@@ -287,16 +310,18 @@ func TestMovedInFlight(t *testing.T) {
 func TestMovedConn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t)
-		var failed []string
-		c := &conn{failed: func(text string) { failed = append(failed, text) }}
+		var failed record
+		c := &conn{failed: failed.add}
 		c.bind(timer)
 		_, err := c.write.Reset(time.Second)
 		require.NoError(t, err)
 		_, err = c.read.Reset(2 * time.Second)
 		require.NoError(t, err)
 		time.Sleep(1500 * time.Millisecond)
-		require.Equal(t, []string{"no room"}, failed)
+		synctest.Wait()
+		require.Equal(t, []string{"no room"}, failed.all())
 		time.Sleep(time.Second)
-		require.Equal(t, []string{"no room", "no data"}, failed)
+		synctest.Wait()
+		require.Equal(t, []string{"no room", "no data"}, failed.all())
 	})
 }
