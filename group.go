@@ -133,8 +133,8 @@ func (g *Group) members() []*member {
 	return all
 }
 
-// Close closes the group, cancels its pending timeouts, and returns how many. After it has returned, no timeout of
-// the group expires. It does not wait for tasks that are running: for that call WaitRunning.
+// Close closes the group, cancels its pending timeouts, and returns how many. After Close has returned, no timeout
+// of the group expires. Close does not wait for tasks that are running: for that call WaitRunning.
 func (g *Group) Close() (n int) {
 	g.checkMade()
 	g.mu.Lock()

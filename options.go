@@ -149,8 +149,9 @@ func WithExecutor(submit func(run func()) error) Option {
 	return func(c *config) { c.executor = submit }
 }
 
-// WithPanicHandler sets the function that is called for a panic in Run, in Canceled, or in Schedule.Next after a run.
-// It is called on the goroutine that panicked, with its stack. With nil, the default, the panic is logged.
+// WithPanicHandler sets the function that the timer calls for a panic in Run, in Canceled, or in Schedule.Next after
+// a run. The timer calls h on the goroutine that panicked, with its stack. With nil, the default, the timer logs the
+// panic.
 //
 // A panic in the handler is not recovered. So this handler makes each panic in a task crash the program:
 //
@@ -166,9 +167,9 @@ func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }
 }
 
-// WithName names the timer in logs, metrics and profiles. Its own goroutines have two profiler labels. The label
-// "hashedwheel" is the name, or "timer" if there is none. The label "hashedwheel.role" is "worker" for the goroutine
-// that turns the wheel, and "runner" for others.
+// WithName names the timer in logs, metrics and profiles. The goroutines of the timer have two profiler labels. The
+// label "hashedwheel" is the name, or "timer" if there is none. The label "hashedwheel.role" is "worker" for the
+// goroutine that turns the wheel, and "runner" for others.
 func WithName(name string) Option {
 	return func(c *config) { c.name = name }
 }

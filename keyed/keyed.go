@@ -399,8 +399,8 @@ func (m *Map[K, V]) clear() (n int) {
 	return n
 }
 
-// Len returns the number of keys. While tasks of the timer wait for a runner, it looks at each key. While the timer itself
-// is late, Len also counts keys that have expired meanwhile.
+// Len returns the number of keys. While tasks of the timer wait for a runner, Len looks at each key. While the timer
+// itself is late, Len also counts keys that have expired meanwhile.
 func (m *Map[K, V]) Len() (n int) {
 	m.checkMade()
 	some := due.Root.Waits(m.timer) // some keys may be due

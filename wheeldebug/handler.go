@@ -23,7 +23,7 @@ const fresh = time.Second
 // what is pending, by function or type. The page never has the fields of a task.
 //
 // The time to make a page grows with the number of pending timeouts and running tasks. Meanwhile the timers are held up for
-// microseconds at a time. Only one page is made at a time: a request that comes meanwhile, or within a second after, gets the
+// microseconds at a time. Only one page is made at a time. A request that comes meanwhile, or within a second after, gets the
 // same page.
 //
 // Like profiles, the page is for operators only. The handler keeps the timers reachable. Handler panics if a timer is nil, or
