@@ -18,8 +18,9 @@ import (
 //
 // The worker may have to take millions. So it takes some at a time, and in between it expires what has come due. At each boundary
 // the round ends, and the next one begins at once, with a look for what is urgent now. What the round has begun with stays where
-// it is, and the next one goes on with it. Inboxes are different: the worker takes all of one at once, and a walk (tasks.go) does
-// not find what it has taken and not placed yet. So a round goes on until that is placed, and looks at each boundary.
+// it is, and the next one goes on with it. Inboxes are different. The worker takes all of an inbox at once, and a walk (tasks.go)
+// does not find a timeout that was taken and not placed yet. So a round goes on until all of these are placed, and looks for what
+// is urgent at each boundary.
 
 const (
 	sweepTime  = 500 * time.Millisecond
@@ -47,7 +48,7 @@ type sweep struct {
 }
 
 // drain takes timeouts off the queue and reconciles them, until nothing is left to do, or a boundary has passed and no stacks are
-// left. It reports whether a boundary has passed since it has looked for what is urgent. If Stop halts the worker, Stop takes the
+// left. It reports whether a boundary has passed since its last look for what is urgent. If Stop halts the worker, Stop takes the
 // rest.
 func (w *worker) drain() (passed bool) {
 	if w.lookUp != nil {

@@ -95,20 +95,20 @@ const (
 //
 //  1. A goroutine that sets young fills a slot, and one that sets queued pushes. One that finds either bit set only changes the
 //     word. There is one exception: a Reset of a young timeout to an earlier tick sets hurried and fills a second slot. The
-//     worker or Stop takes the timeout off the queue. It clears the bits in the compare-and-swap that reads the rest of the
-//     word. For a canceled timeout in a nursery, its Cancel or a producer may do this too (nursery.go). If the worker finds a
-//     queued timeout in a slot, it leaves it on its inbox: see worker.take.
+//     worker or Stop takes the timeout off the queue. Taking it clears the bits in the compare-and-swap that reads the rest of
+//     the word. For a canceled timeout in a nursery, its Cancel or a producer may do this too (nursery.go). If the worker finds
+//     a queued timeout in a slot, it leaves it on its inbox: see worker.take.
 //  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
 //     may be late, and no other. (If it is preempted in worker.wake, which it may call after that, all are late.) NewTimeout
-//     needs no gate: if Stop has closed the slots, it drops its timeout, which nobody else knows.
+//     needs no gate: if Stop has closed the slots, NewTimeout drops its timeout, which no other goroutine knows.
 //  3. A pending timeout that is not on the queue is in at least one of three places: in a bucket at a tick not later than its
-//     own, on a list of due timeouts, or with the worker or a runner. Its tick may be later than the one that has brought it
-//     there: a Reset has set it, or it was put off (wall.go). Then the worker that visits it places it for that tick, and a
-//     runner sends it back: it queues it.
+//     own, on a list of due timeouts, or with the worker or a runner. The tick of the timeout may be later than the one that
+//     has brought it there, because a Reset has set it, or it was put off (wall.go). Then the worker that visits the timeout
+//     places it for the later tick, and a runner that has it queues it.
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. After a Reset, the worker may
 //     put a timeout on the list while a runner still has it: one of the two claims wins, and neither is early.
-//  5. While a timeout is at work, it is not claimed, and does nothing in a bucket or on a list, so its runs never overlap.
-//     When the run is over, the runner arms it again or ends it, as the word says then.
+//  5. A timeout at work is not claimed, and an entry for it in a bucket or on a list has no effect. So its runs never
+//     overlap. When the run is over, the runner reads the word, and arms the timeout again or ends it.
 
 // Ticks fill the rest of the word exactly.
 var _ [ticks.Bits]struct{} = [64 - tickShift]struct{}{}

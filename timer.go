@@ -142,9 +142,9 @@ func (t *Timer) isPast(tick uint64) bool {
 	return tick <= t.worker.progress.tick() || tick <= t.clock.Now()
 }
 
-// ahead returns the tick if it lies ahead, and otherwise the next tick. If the progress or the state
-// of the worker shows that it does, ahead reads no clock. A tick that the worker has not reached because it is late counts as ahead. The worker
-// comes to it in its next round.
+// ahead returns the tick if it lies ahead, and otherwise the next tick. If the progress or the state of the worker shows
+// that it does, ahead reads no clock. A tick that the worker has not reached because it is late counts as ahead. The
+// worker comes to that tick in its next round.
 func (t *Timer) ahead(tick uint64) uint64 {
 	if t.worker.progress.isBefore(tick) {
 		return tick

@@ -26,12 +26,12 @@ import (
 //
 // In these states:
 //
-//   - idle: a round comes at tick takesBy or earlier, and takes what is near from the queue. Arming, Cancel and Reset start
-//     another only if that is too late for the timeout (wakeFor), or for a full inbox (relieveInbox), or if it is overdue (yieldTo).
-//     While there is something to do, takesBy is progress.next().
-//     If only far timeouts are on the queue, the worker watches: takesBy is the tick of the next sweep (intake.go), or the one
-//     at which the first of them becomes near. If the queue is empty, the worker rests: takesBy is Never, and each that needs a
-//     round starts it. The wheel may have timeouts all the same, for which the alarm is set.
+//   - idle: the next round comes at tick takesBy or earlier, and takes what is near from the queue. Arming, Cancel and Reset start
+//     a round before that only if takesBy is too late for the timeout (wakeFor) or for a full inbox (relieveInbox), or if the round
+//     is overdue (yieldTo). While there is something to do, takesBy is progress.next(). If only far timeouts are on the queue, the
+//     worker watches: takesBy is the tick of the next sweep (intake.go), or the one at which the first of them becomes near. If the
+//     queue is empty, the worker rests: takesBy is Never, and a call that needs a round starts it. The wheel may have timeouts all
+//     the same, for which the alarm is set.
 //   - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
 //     left this state. After again it does one more round first.
 //   - halted: Stop owns all that the worker owned.
