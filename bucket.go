@@ -49,7 +49,7 @@ func newFreeList() freeList {
 	return f
 }
 
-func (f *freeList) take() (taken *piece) {
+func (f *freeList) get() (taken *piece) {
 	last := len(f.pieces) - 1
 	if last < 0 {
 		return new(piece)
@@ -59,8 +59,8 @@ func (f *freeList) take() (taken *piece) {
 	return taken
 }
 
-// give gives a piece back whose entries are of no use any more.
-func (f *freeList) give(empty *piece) {
+// put takes a piece back whose entries are of no use any more.
+func (f *freeList) put(empty *piece) {
 	if len(f.pieces) < freeListLen {
 		clear(empty.to[:]) // it must not keep timeouts alive
 		f.pieces = append(f.pieces, empty)
@@ -87,7 +87,7 @@ func (b *bucket) add(now, tick uint64, to *Timeout, free *freeList) {
 	}
 	b.min = min(b.min, tick)
 	if b.n%pieceSize == 0 {
-		b.grow(free.take())
+		b.grow(free.get())
 	}
 	p, i := b.piece(b.n)
 	p.to[i], p.ticks[i] = to, uint32(tick-b.base)
@@ -147,7 +147,7 @@ func (b *bucket) truncate(n int, free *freeList) {
 		clear(b.pieces[used-1].to[n%pieceSize:]) // it must not keep timeouts alive
 	}
 	for i, p := range b.pieces[used:] {
-		free.give(p)
+		free.put(p)
 		b.pieces[used+i] = nil
 	}
 	b.pieces = b.pieces[:used]
@@ -180,7 +180,7 @@ type level struct {
 	inUse                 int         // how many buckets have entries
 	count                 int         // entries in all buckets
 
-	ahead visit // of the bucket for the next span, or for one that has passed: see Cascading in wheel.go
+	comingDown visit // of the bucket for the next span, or for one that has passed: see Cascading in wheel.go
 }
 
 func (l *level) init(size int) {
@@ -234,11 +234,11 @@ func (l *level) ended(index uint64) {
 	}
 }
 
-// earliest returns the first tick at which the worker must visit a bucket of the level, or bound if that is earlier.
-func (l *level) earliest(now, bound uint64) uint64 {
+// firstVisit returns the first tick at which the worker must visit a bucket of the level, or latest if that is earlier.
+func (l *level) firstVisit(now, latest uint64) uint64 {
 	size := uint64(len(l.buckets))
 	if size == 0 {
-		return bound // it has never been used
+		return latest // it has never been used
 	}
 	// The wheel comes to the buckets from first on, then to those before. In each part, base is the span of bucket
 	// 0.
@@ -247,18 +247,20 @@ func (l *level) earliest(now, bound uint64) uint64 {
 	base := span - first
 	for _, part := range [2]struct{ from, end, base uint64 }{{first, size, base}, {0, first, base + size}} {
 		for index := l.occupied.Next(part.from, part.end); index < part.end; index = l.occupied.Next(index+1, part.end) {
-			if bound>>l.shift+1 < part.base+index { // each bucket is needed at most one span early
-				return bound // this bucket and all that follow are needed later
+			if latest>>l.shift+1 < part.base+index { // each bucket is needed at most one span early
+				return latest // this bucket and all that follow are needed later
 			}
-			bound = min(bound, l.neededAt(index, now))
+			latest = min(latest, l.neededAt(index, now))
 		}
 	}
-	return bound
+	return latest
 }
 
 // cascades reports whether the timeouts of a bucket have begun to move down, and some are not checked yet. Then min of the bucket
 // does not count these.
-func (l *level) cascades(index uint64) bool { return l.ahead.index == index && l.ahead.left > 0 }
+func (l *level) cascades(index uint64) bool {
+	return l.comingDown.index == index && l.comingDown.left > 0
+}
 
 // neededAt returns the first tick at which the worker must visit a bucket, which must not be empty. If it has very many
 // entries, that is one span before they come due. The span before is not below 0, because a level above the lowest has no entry

@@ -169,7 +169,7 @@ func (g *Group) WaitRunning(ctx context.Context) error {
 func (m *member) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
 	claimed, ok = m.inner().claim(to, word)
 	if ok && status(claimed) == expired {
-		m.leave()
+		m.countEnd()
 	}
 	return claimed, ok
 }
@@ -192,13 +192,13 @@ func (m *member) arm(to *Timeout) error {
 	return m.inner().arm(to)
 }
 
-func (m *member) disarmed(to *Timeout, canceled bool) {
-	m.leave()
-	m.inner().disarmed(to, canceled)
+func (m *member) disarmed(to *Timeout, byCancel bool) {
+	m.countEnd()
+	m.inner().disarmed(to, byCancel)
 }
 
-// leave counts an end of the timeout, or an arming that failed. It takes the member off the list if it is not armed again.
-func (m *member) leave() {
+// countEnd counts an end of the timeout, or an arming that failed. It takes the member off the list if it is not armed again.
+func (m *member) countEnd() {
 	g := m.group
 	g.mu.Lock()
 	defer g.mu.Unlock()

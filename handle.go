@@ -111,15 +111,15 @@ func (to *Timeout) WaitRunning(ctx context.Context) error {
 	if to.isLight() {
 		p = &t.light
 	}
-	var waits []<-chan struct{}
+	var overs []<-chan struct{}
 	for _, run := range p.Runs(func(other *Timeout) bool { return other == to }) {
-		waits = append(waits, run.Over)
+		overs = append(overs, run.Over)
 	}
 	n := to.notices()
 	if n != nil && t.queue.shut.Load() {
-		waits = append(waits, t.allTaken) // because Stop may have ended the timeout, and not counted the call of Canceled yet
+		overs = append(overs, t.allTaken) // because Stop may have ended the timeout, and not counted the call of Canceled yet
 	}
-	for _, over := range waits {
+	for _, over := range overs {
 		if !await(ctx, over) {
 			return ctx.Err()
 		}

@@ -60,11 +60,11 @@ func (h Histogram) Buckets() iter.Seq2[time.Duration, uint64] {
 	return func(yield func(time.Duration, uint64) bool) {
 		n, class := uint64(0), 0
 		for i := firstBound; i <= lastBound; i++ {
-			bound := octave.Bound(i)
-			for ; class <= octave.Class(bound); class++ {
+			upTo := octave.Bound(i)
+			for ; class <= octave.Class(upTo); class++ {
 				n += h.counts[class]
 			}
-			if !yield(bound, n) {
+			if !yield(upTo, n) {
 				return
 			}
 		}

@@ -42,7 +42,7 @@ type hook interface {
 	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not when a claim has made it
 	// expired, nor when Cancel claims what Stop has returned. It is also called when arm has succeeded and arming failed.
 	// After Cancel and Stop, canceled is true. The caller may be inside the gate or not.
-	disarmed(to *Timeout, canceled bool)
+	disarmed(to *Timeout, byCancel bool)
 
 	// light reports whether the task is light: see package light. It runs without the executor and does not count for
 	// WithMaxConcurrency, because users' tasks may wait for it. Stop cancels its timeout. The task must not block.
@@ -154,7 +154,7 @@ func (w *wrap) dueTick(to *Timeout, word uint64) uint64 { return w.inner().dueTi
 func (w *wrap) ran(to *Timeout) bool                    { return w.inner().ran(to) }
 func (w *wrap) arm(to *Timeout) error                   { return w.inner().arm(to) }
 func (w *wrap) notices() *notices                       { return w.inner().notices() }
-func (w *wrap) disarmed(to *Timeout, canceled bool)     { w.inner().disarmed(to, canceled) }
+func (w *wrap) disarmed(to *Timeout, byCancel bool)     { w.inner().disarmed(to, byCancel) }
 func (w *wrap) light() bool                             { return w.inner().light() }
 
 func (w *wrap) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
@@ -184,8 +184,8 @@ type notified struct {
 
 func (n *notified) notices() *notices { return &n.count }
 
-func (n *notified) disarmed(to *Timeout, canceled bool) {
-	if canceled {
+func (n *notified) disarmed(to *Timeout, byCancel bool) {
+	if byCancel {
 		n.count.begin()
 		to.timer.calls.Call(func() { n.notify(to) })
 	}

@@ -57,7 +57,7 @@ func (w *worker) drain() (passed bool) {
 	now, more, stopped := w.expireDue()
 	w.look(now)
 	for !stopped && (more || w.leftOver()) {
-		w.takeUrgent()
+		w.dequeueUrgent()
 		w.sweepOn()
 		if w.lookUp != nil {
 			w.lookUp(false)
@@ -88,7 +88,7 @@ func (w *worker) look(now uint64) {
 	for i := range w.queue.stripes {
 		s := &w.queue.stripes[i]
 		if takes && s.inbox.Load() != nil {
-			w.stacks = append(w.stacks, s.takeInbox())
+			w.stacks = append(w.stacks, s.swapInbox())
 		}
 		w.lookAt(&s.nursery, sweeps)
 	}
@@ -101,7 +101,7 @@ func (w *worker) lookAt(r *ring, sweeps bool) {
 	if !sweeps && !w.mustLook(needs) {
 		return
 	}
-	raise(&r.by) // step B of ring: before it reads the tables and each block.by, because a producer goes the other way
+	raise(&r.by) // line B of ring: before it reads the tables and each block.by, because a producer goes the other way
 	newest := r.table.Load()
 	for t := newest; t != nil; t = t.older.Load() {
 		w.lookInto(r, t)
@@ -128,17 +128,17 @@ func (w *worker) lookInto(r *ring, t *table) {
 	}
 }
 
-// takeUrgent takes some timeouts of inboxes, and as many of near blocks: half of them from the newest, which may be the most
+// dequeueUrgent takes some timeouts of inboxes, and as many of near blocks: half of them from the newest, which may be the most
 // urgent, and half from the oldest, so that nothing waits for ever while producers go on.
-func (w *worker) takeUrgent() {
+func (w *worker) dequeueUrgent() {
 	for _, oldest := range [2]bool{false, true} {
-		w.takeStacks(checkEvery/2, oldest)
-		w.takeNear(checkEvery/2/blockSize, oldest)
+		w.dequeueStacks(checkEvery/2, oldest)
+		w.dequeueNear(checkEvery/2/blockSize, oldest)
 	}
 }
 
-// takeStacks takes up to n timeouts of inboxes.
-func (w *worker) takeStacks(n int, oldest bool) {
+// dequeueStacks takes up to n timeouts of inboxes.
+func (w *worker) dequeueStacks(n int, oldest bool) {
 	popped := w.popped.Load()
 	for ; n > 0 && len(w.stacks) > 0; n-- {
 		at := endOf(len(w.stacks), oldest)
@@ -146,14 +146,14 @@ func (w *worker) takeStacks(n int, oldest bool) {
 		if w.stacks[at] == nil {
 			w.stacks = slices.Delete(w.stacks, at, at+1)
 		}
-		w.take(to, queued)
+		w.dequeue(to, queued)
 		popped++
 	}
 	w.popped.Store(popped)
 }
 
-// takeNear takes the timeouts of up to n near blocks.
-func (w *worker) takeNear(n int, oldest bool) {
+// dequeueNear takes the timeouts of up to n near blocks.
+func (w *worker) dequeueNear(n int, oldest bool) {
 	for ; n > 0 && len(w.near) > 0; n-- {
 		at := endOf(len(w.near), oldest)
 		b := w.near[at]
@@ -163,15 +163,15 @@ func (w *worker) takeNear(n int, oldest bool) {
 		} else {
 			w.near = w.near[:at]
 		}
-		w.takeBlock(b, false)
+		w.dequeueBlock(b, false)
 	}
 }
 
-// takeBlock takes the timeouts of a block that are near, and empties each slot that leads to no pending timeout. In a sweep
+// dequeueBlock takes the timeouts of a block that are near, and empties each slot that leads to no pending timeout. In a sweep
 // it also takes the old ones. The result is how many timeouts stay.
-func (w *worker) takeBlock(at blockAt, sweeps bool) (left int) {
+func (w *worker) dequeueBlock(at blockAt, sweeps bool) (left int) {
 	b := &at.table.blocks[at.block]
-	b.by.Store(ticks.Never) // step C of ring: before it reads the slots, because a producer goes the other way
+	b.by.Store(ticks.Never) // line C of ring: before it reads the slots, because a producer goes the other way
 	first := uint64(ticks.Never)
 	met, stays := b.met.Load(), uint64(0) // a bit for each slot
 	slots := at.table.slots[at.block*blockSize:][:blockSize]
@@ -190,7 +190,7 @@ func (w *worker) takeBlock(at blockAt, sweeps bool) (left int) {
 			}
 		}
 		if slots[i].CompareAndSwap(to, nil) {
-			w.take(to, young)
+			w.dequeue(to, young)
 		}
 	}
 	lower(&b.by, first)
@@ -211,14 +211,14 @@ func (w *worker) sweepOn() {
 	s := &w.sweeps[last]
 	n := checkEvery // slots
 	for ; n > 0 && s.next < len(s.table.blocks); n -= blockSize {
-		s.left += w.takeBlock(blockAt{s.ring, s.table, s.next}, true)
+		s.left += w.dequeueBlock(blockAt{s.ring, s.table, s.next}, true)
 		if s.next++; s.next == len(s.table.blocks) && len(s.table.slots) > minSlots && s.left <= len(s.table.slots)/16 {
 			s.table = s.ring.replace(s.table, minSlots)
 		}
 	}
 	for older := s.table.older.Load(); n > 0 && older != nil; older = s.table.older.Load() {
 		before := older.closed
-		if older.close(n, w.takeYoung) {
+		if older.close(n, w.dequeueYoung) {
 			s.table.older.Store(older.older.Load())
 		}
 		n -= older.closed - before
@@ -232,8 +232,8 @@ func (w *worker) sweepOn() {
 // giveBack takes all nurseries, and leaves no table. Called when nothing else is left to do.
 func (w *worker) giveBack() {
 	for i := range w.queue.stripes {
-		for _, t := range w.queue.stripes[i].nursery.take(nil) {
-			t.close(len(t.slots), w.takeYoung)
+		for _, t := range w.queue.stripes[i].nursery.swapTables(nil) {
+			t.close(len(t.slots), w.dequeueYoung)
 		}
 	}
 	w.stacks, w.near, w.sweeps = nil, nil, nil
@@ -244,9 +244,9 @@ func (w *worker) leftOver() bool {
 	return len(w.stacks)+len(w.near)+len(w.sweeps) > 0
 }
 
-// takeRest calls f for each timeout that is left in tables, which Stop has taken from the nurseries, and in stacks, to which it has
+// eachLeft calls f for each timeout that is left in tables, which Stop has taken from the nurseries, and in stacks, to which it has
 // added the inboxes. What near and sweeps lead to is among these.
-func (w *worker) takeRest(tables []*table, f func(to *Timeout)) {
+func (w *worker) eachLeft(tables []*table, f func(to *Timeout)) {
 	for i := range w.stacks {
 		for w.stacks[i] != nil {
 			w.popped.Add(1)
@@ -259,12 +259,12 @@ func (w *worker) takeRest(tables []*table, f func(to *Timeout)) {
 	w.stacks, w.near, w.sweeps = nil, nil, nil
 }
 
-func (w *worker) takeYoung(to *Timeout) { w.take(to, young) }
+func (w *worker) dequeueYoung(to *Timeout) { w.dequeue(to, young) }
 
-// take reconciles a timeout that was found in a slot or an inbox, unless the timeout has left the queue before. For a slot, bit
+// dequeue reconciles a timeout that was found in a slot or an inbox, unless the timeout has left the queue before. For a slot, bit
 // is young, and for an inbox it is queued. A slot may lead to a timeout that is on an inbox. If take took it from the slot, it
 // would lose the bit queued while it is linked, and the next push would cut off what lies below it.
-func (w *worker) take(to *Timeout, bit uint64) {
+func (w *worker) dequeue(to *Timeout, bit uint64) {
 	w.found++
 	for word := to.word.Load(); word&bit != 0; word = to.word.Load() {
 		if to.word.CompareAndSwap(word, word&^(young|hurried|queued)) {

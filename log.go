@@ -139,7 +139,7 @@ func (to *Timeout) String() string {
 	if neverArmed(word) {
 		return fmt.Sprintf("hashedwheel.Timeout(idle, task %s)", taskName(to.Task()))
 	}
-	state := [...]string{idle: "returned by Stop", pending: "pending", expired: "expired", canceled: "canceled"}[status(word)]
+	state := [...]string{unarmed: "returned by Stop", pending: "pending", expired: "expired", canceled: "canceled"}[status(word)]
 	if word&atWork != 0 {
 		state += ", running"
 	}

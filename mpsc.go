@@ -68,8 +68,8 @@ func (s *stripe) push(to *Timeout) {
 	}
 }
 
-// takeInbox takes the whole inbox. Called by the worker, or by Stop.
-func (s *stripe) takeInbox() (stack *Timeout) {
+// swapInbox takes the whole inbox. Called by the worker, or by Stop.
+func (s *stripe) swapInbox() (stack *Timeout) {
 	s.pushedAtTake.Store(s.pushed.Load())
 	return s.inbox.Swap(nil)
 }
@@ -81,7 +81,7 @@ func (s *stripe) waiting() uint64 {
 	return s.pushed.Load() - taken
 }
 
-// pop takes the first timeout off a stack that takeInbox has taken. Called by the worker, or by Stop.
+// pop takes the first timeout off a stack that swapInbox has taken. Called by the worker, or by Stop.
 func pop(stack **Timeout) (to *Timeout) {
 	to = *stack
 	*stack, to.next = to.next, nil
@@ -129,7 +129,7 @@ func (q *queue) enter(s *stripe) bool {
 	if q.shut.Load() {
 		return false // without this, goroutines that go on would raise inside again and again while Stop waits
 	}
-	s.inside.Add(1) // before it reads shut again: see Timer.takePending
+	s.inside.Add(1) // before it reads shut again: see Timer.collectPending
 	if q.shut.Load() {
 		s.leave()
 		return false

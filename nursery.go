@@ -51,9 +51,9 @@ import (
 //
 // The worker goes the other way. In each line it first writes, and then reads:
 //
-//	A. becomes idle, then reads ring.by                          (worker.leave)
-//	B. raises ring.by, then reads the table and each block.by    (worker.lookAt); or it closes the table (ring.take)
-//	C. raises block.by, then reads the slots                     (worker.takeBlock)
+//	A. becomes idle, then reads ring.by                          (worker.goIdle)
+//	B. raises ring.by, then reads the table and each block.by    (worker.lookAt); or it closes the table (ring.swapTables)
+//	C. raises block.by, then reads the slots                     (worker.dequeueBlock)
 //
 // A push onto an inbox stands for the steps 1 to 3. So in each line, either the worker reads what the producer has written, or
 // the producer goes on after the worker's write: then it lowers the tick that was raised, or finds the worker idle. B may overwrite
@@ -144,22 +144,22 @@ func (r *ring) put(to *Timeout, by uint64, second bool) (yields, uncontended, ok
 // the ring has, or may have, another table now.
 func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint64, found bool) {
 	last := uint64(len(t.slots) - 1)
-	// Where many slots in a row lead to pending timeouts, the steps become longer, so that no call takes long. They are odd, so
+	// Where many slots in a row lead to pending timeouts, the strides become longer, so that no call takes long. They are odd, so
 	// in the end they come to each slot.
-	for step, looks := uint64(1), 0; ; looks++ {
+	for stride, looks := uint64(1), 0; ; looks++ {
 		i := (hand + skipped) & last
-		if i < step && r.grow(t) { // the hand is at slot 0, or has skipped it
+		if i < stride && r.grow(t) { // the hand is at slot 0, or has skipped it
 			return 0, false
 		}
-		if looks%blockSize == blockSize-1 && step < last/8 {
-			step = 2*step + 1
+		if looks%blockSize == blockSize-1 && stride < last/8 {
+			stride = 2*stride + 1
 		}
 		there := t.slots[i].Load()
 		switch {
 		case there == closedSlot: // first, because its word has no bits, like that of a free slot
 			return 0, false
-		case there != nil && !there.leaveNursery():
-			skipped += step
+		case there != nil && !there.dropCanceled():
+			skipped += stride
 			continue
 		// From here on the slot is free: this timeout is never young again. A second slot that is filled late may lead to it
 		// once more, which does no harm.
@@ -178,9 +178,9 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 	}
 }
 
-// leaveNursery drops the timeout from the nursery if it is canceled. It reports whether a slot that leads to the timeout is
+// dropCanceled drops the timeout from the nursery if it is canceled. It reports whether a slot that leads to the timeout is
 // free.
-func (to *Timeout) leaveNursery() bool {
+func (to *Timeout) dropCanceled() bool {
 	word := to.word.Load()
 	return word&young == 0 || status(word) != pending && to.word.CompareAndSwap(word, word&^(young|hurried))
 }
@@ -247,9 +247,9 @@ func (r *ring) each(f func(to *Timeout) (more bool)) {
 	}
 }
 
-// take takes the tables of a ring, and leaves another, or nil. Called by the worker, or by Stop.
-func (r *ring) take(instead *table) (taken []*table) {
-	// Step B of ring, before the table is taken: a producer that lowers the tick after this does so for a slot in another
+// swapTables takes the tables of a ring, and leaves another, or nil. Called by the worker, or by Stop.
+func (r *ring) swapTables(instead *table) (taken []*table) {
+	// Line B of ring, before the table is taken: a producer that lowers the tick after this does so for a slot in another
 	// table, or needlessly.
 	raise(&r.by)
 	return r.table.Swap(instead).andOlder()

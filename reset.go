@@ -115,9 +115,9 @@ func (to *Timeout) moveTo(tick, word, now uint64) bool {
 //	pending, and stays where it is               setTick            changes the word                 no
 //	pending in its first slot, and now earlier   requeue            fills a second slot              no
 //	pending elsewhere                            requeue            pushes it                        yes
-//	idle or ended, and stays on the queue        revive, armEnded   changes the word                 with a hook or a limit
+//	unarmed or ended, and stays on the queue        revive, armEnded   changes the word                 with a hook or a limit
 //	never armed                                  revive, armEnded   fills its first slot             yes
-//	idle or ended otherwise                      revive, armEnded   fills a second slot, or pushes   yes
+//	unarmed or ended otherwise                   revive, armEnded   fills a second slot, or pushes   yes
 //
 // If the tick does not lie ahead, it becomes the next one, with one exception. A pending timeout that stays in its first
 // slot or in a bucket may get a tick that has passed. The worker comes by the old tick, which is not later, and finds the
@@ -221,7 +221,7 @@ func (to *Timeout) putAgain(s *stripe, word, tick uint64) (wake uint64, ok bool)
 	return tickOf(to.word.Load()), ok // another Reset may have relied on this one, and have changed only the word
 }
 
-// revive makes a timeout pending at tick that is idle or has ended. It also takes a slot of the limit and calls the hook.
+// revive makes a timeout pending at tick that is unarmed or has ended. It also takes a slot of the limit and calls the hook.
 func (to *Timeout) revive(word, tick uint64) (wake uint64, ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()

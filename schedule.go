@@ -236,7 +236,7 @@ func (r *repeating) next(t *Timer) (more bool) {
 		r.delay = r.jitter.of(r.period)
 		r.tick = c.At(r.exact + r.delay) // Never if a sum has overflowed: see jitter.of
 		if r.skips {
-			r.tick = max(r.tick, r.earliest(c))
+			r.tick = max(r.tick, r.notBefore(c))
 		}
 	}
 	return true
@@ -245,7 +245,7 @@ func (r *repeating) next(t *Timer) (more bool) {
 // earliest returns the tick for a run that was due before. This is the current tick, so that the run follows at once. If
 // a run has begun in the current tick already, or no run has begun at all, this is the next tick. A fixed rate has no
 // such limit.
-func (r *repeating) earliest(c *ticks.Clock) uint64 {
+func (r *repeating) notBefore(c *ticks.Clock) uint64 {
 	now := c.Now()
 	if r.begun == now || r.begun == 0 {
 		return now + 1
@@ -266,7 +266,7 @@ func (r *repeating) plan(t *Timer, next, due time.Time) {
 	r.tick, r.at = tick, next.Round(0) // see timeOf
 	if passed {
 		// Continue from this tick. Otherwise the task would make up for all missed runs, one at each tick.
-		r.tick = max(tick, r.earliest(&t.clock))
+		r.tick = max(tick, r.notBefore(&t.clock))
 		r.at = r.timeOf(t, r.tick)
 	}
 }

@@ -40,8 +40,8 @@ type LevelStats struct {
 // Stats returns the counts, from slightly different moments. It never waits until the timer has finished a round,
 // and may be called often.
 func (t *Timer) Stats() (st Stats) {
-	ended, pending := t.counts()
-	st.Pending, st.Accepted = pending, ended.all()+uint64(pending)
+	ended, left := t.counts()
+	st.Pending, st.Accepted = left, ended.all()+uint64(left)
 	st.Expired, st.Canceled, st.Returned = ended.expired, ended.canceled, ended.returned
 	for i := range t.queue.stripes {
 		runs := t.queue.stripes[i].runs.Load() // read once, because it counts on both sides
@@ -64,8 +64,8 @@ func (t *Timer) Stats() (st Stats) {
 
 // Pending returns the number of pending timeouts. It is exact when no call is in progress, and never negative.
 func (t *Timer) Pending() int {
-	_, pending := t.counts()
-	return pending
+	_, left := t.counts()
+	return left
 }
 
 func (s *publishedLevels) stats() []LevelStats {
@@ -111,9 +111,9 @@ func (t *Timer) running() (tasks, goroutines int) {
 }
 
 // counts returns how many timeouts have ended, and how many are pending, without the runs of repeating ones. It reads the ends
-// first, because each timeout is armed before it ends. Timeouts that end between the readings make pending too large. So
+// first, because each timeout is armed before it ends. Timeouts that end between the readings make left too large. So
 // counts reads several times, and uses the readings between which the fewest have ended.
-func (t *Timer) counts() (ended ends, pending int) {
+func (t *Timer) counts() (ended ends, left int) {
 	t.checkMade()
 	var accepted uint64
 	least := ^uint64(0)
@@ -124,8 +124,8 @@ func (t *Timer) counts() (ended ends, pending int) {
 			n += t.queue.stripes[i].accepted()
 		}
 		after := t.ends()
-		if moved := after.all() - before.all(); moved < least {
-			least, ended, accepted = moved, before, n
+		if more := after.all() - before.all(); more < least {
+			least, ended, accepted = more, before, n
 		}
 		if least == 0 {
 			break
@@ -133,11 +133,11 @@ func (t *Timer) counts() (ended ends, pending int) {
 		before = after
 	}
 	// Fewer may seem accepted than ended, because a call counts a timeout after it has armed it.
-	pending = int(max(0, int64(accepted-ended.all())))
+	left = int(max(0, int64(accepted-ended.all())))
 	if t.limit.max > 0 {
-		pending = min(pending, int(t.limit.max))
+		left = min(left, int(t.limit.max))
 	}
-	return ended, pending
+	return ended, left
 }
 
 // ends is how many timeouts have ended, each way.

@@ -60,14 +60,14 @@ func (t *Timer) Stop() []*Timeout {
 		<-t.allTaken
 		return nil
 	}
-	left := t.takePending()
+	left := t.collectPending()
 	close(t.allTaken)
 	return left
 }
 
-// takePending ends all pending timeouts. It tells their hooks, calls Stopped of light tasks, and returns the other timeouts.
+// collectPending ends all pending timeouts. It tells their hooks, calls Stopped of light tasks, and returns the other timeouts.
 // Called by Stop.
-func (t *Timer) takePending() (left []*Timeout) {
+func (t *Timer) collectPending() (left []*Timeout) {
 	t.worker.halt()
 	// This comes after the gate was shut, and a producer raises inside before it reads shut. So either the producer finds the
 	// gate shut, or Stop waits for it. A producer that raises inside after that wait has read shut before, and leaves at once
@@ -101,14 +101,14 @@ func (t *Timer) takePending() (left []*Timeout) {
 	var tables []*table
 	for i := range t.queue.stripes {
 		s := &t.queue.stripes[i]
-		w.stacks = append(w.stacks, s.takeInbox())
-		tables = append(tables, s.nursery.take(stoppedTable)...)
+		w.stacks = append(w.stacks, s.swapInbox())
+		tables = append(tables, s.nursery.swapTables(stoppedTable)...)
 	}
 	wheel := w.wheel
 	w.wheel = nil
 	w.published.store(nil)
 	w.mu.Unlock()
-	w.takeRest(tables, take)
+	w.eachLeft(tables, take)
 	if wheel != nil {
 		wheel.each(take)
 	}
@@ -150,7 +150,7 @@ func (to *Timeout) handBack() bool {
 		case word&hooked != 0 && to.isLight():
 			end = withStatus(end, canceled)
 		default:
-			end = withStatus(end, idle)
+			end = withStatus(end, unarmed)
 		}
 		// This clears the bits and reads the status in one step. So if a Reset relies on a bit, either this finds the
 		// timeout pending, or the compare-and-swap of the Reset fails.

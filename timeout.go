@@ -30,7 +30,7 @@ import (
 // A Timeout has one field for which goroutines race, a word of 64 bits. It holds the tick, the status, six more bits that
 // are named below, and three bits that detect copies of the Timeout.
 //
-//	 idle (Bind)
+//	unarmed (Bind)
 //	   |        Reset                      a runner claims it
 //	   |      +-------+                 +---------------------> expired
 //	   +-->   |       v                 |                         |
@@ -40,7 +40,7 @@ import (
 //	                  | +------------------- Reset ---------------+
 //	                  +--------------------- Reset ---------------+
 //
-//	pending ---- Stop ----> returned (idle, with its tick) ---- Cancel ----> canceled
+//	pending ---- Stop ----> returned (unarmed, with its tick) ---- Cancel ----> canceled
 //
 // A repeating timeout stays pending when it is claimed, and is at work until the run is over. Then it is armed for
 // the next run, or expires if its schedule has ended. Cancel, Reset and the claim are each one compare-and-swap of
@@ -58,7 +58,7 @@ const (
 	bound      = sumMask << sumShift // not all of these bits are 0 in the word of a bound timeout
 	tickShift  = sumShift + 3
 
-	idle     = 0 // has never been armed, and then the tick is 0; or was returned by Stop
+	unarmed  = 0 // has never been armed, and then the tick is 0; or was returned by Stop
 	pending  = 1 // will expire or run again, unless it is canceled before
 	expired  = 2 // its task has been started, or is just about to be; or its schedule had no run left
 	canceled = 3 // ended by Cancel; one whose task is light (hook.go) also by Stop
@@ -97,7 +97,7 @@ const (
 //     word. There is one exception: a Reset of a young timeout to an earlier tick sets hurried and fills a second slot. The
 //     worker or Stop takes the timeout off the queue. Taking it clears the bits in the compare-and-swap that reads the rest of
 //     the word. For a canceled timeout in a nursery, its Cancel or a producer may do this too (nursery.go). If the worker finds
-//     a queued timeout in a slot, it leaves it on its inbox: see worker.take.
+//     a queued timeout in a slot, it leaves it on its inbox: see worker.dequeue.
 //  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
 //     may be late, and no other. (If it is preempted in worker.wake, which it may call after that, all are late.) NewTimeout
 //     needs no gate: if Stop has closed the slots, NewTimeout drops its timeout, which no other goroutine knows.
@@ -117,13 +117,13 @@ func status(word uint64) uint64 { return word & statusMask }
 func tickOf(word uint64) uint64 { return word >> tickShift }
 
 // withStatus returns the word with another status.
-func withStatus(word, status uint64) uint64 { return word&^statusMask | status }
+func withStatus(word, to uint64) uint64 { return word&^statusMask | to }
 
 // neverArmed reports whether a timeout has never been armed.
 func neverArmed(word uint64) bool { return tickOf(word) == 0 }
 
 // isReturned reports whether Stop has returned a timeout, and Cancel was not called since.
-func isReturned(word uint64) bool { return status(word) == idle && !neverArmed(word) }
+func isReturned(word uint64) bool { return status(word) == unarmed && !neverArmed(word) }
 
 // waits reports whether a timeout is pending and not at work.
 func waits(word uint64) bool { return word&(statusMask|atWork) == pending }

@@ -32,15 +32,15 @@ import (
 // One level is scheme 6 of Varghese and Lauck ("Hashed and Hierarchical Timing Wheels", SOSP 1987). Several levels
 // are like scheme 7, in which a span is a whole turn of the level below, not half of one.
 type wheel struct {
-	levels  []level
-	bits    uint    // size is 1 << bits
-	chunk   int     // visitChunk, except in tests
-	step    uint    // 1 << step spans of a level are one span of the level above
-	now     uint64  // the tick where the wheel is; except for what is overdue, all its entries have later ticks
-	next    uint64  // the first tick with something to do. It may be too early (refresh), and says nothing while isBehind
-	count   int     // entries in all buckets
-	overdue []visit // of buckets whose span has come, the newest last; not done yet
-	free    freeList
+	levels    []level
+	bits      uint    // size is 1 << bits
+	chunk     int     // visitChunk, except in tests
+	spanShift uint    // 1 << spanShift spans of a level are one span of the level above
+	now       uint64  // the tick where the wheel is; except for what is overdue, all its entries have later ticks
+	nextVisit uint64  // the first tick with something to do. It may be too early (refresh), and says nothing while isBehind
+	count     int     // entries in all buckets
+	overdue   []visit // of buckets whose span has come, the newest last; not done yet
+	free      freeList
 
 	// Immutable once timeouts are placed. A visit calls them, so they must not use the wheel.
 	emit   func(to *Timeout)                   // worker.emit: called with each timeout that is due
@@ -49,10 +49,10 @@ type wheel struct {
 
 // newWheel returns an empty wheel at tick now. The number of buckets on each level is size, a power of two.
 func newWheel(size, levels int, now uint64) *wheel {
-	w := &wheel{levels: make([]level, levels), bits: uint(bits.TrailingZeros(uint(size))), now: now, next: ticks.Never, chunk: visitChunk}
-	w.step = max(w.bits, 1) - 1
+	w := &wheel{levels: make([]level, levels), bits: uint(bits.TrailingZeros(uint(size))), now: now, nextVisit: ticks.Never, chunk: visitChunk}
+	w.spanShift = max(w.bits, 1) - 1
 	for i := range w.levels {
-		w.levels[i].shift = uint(i) * w.step
+		w.levels[i].shift = uint(i) * w.spanShift
 	}
 	w.levels[0].init(size)
 	w.overdue = make([]visit, 0, 16) // so that a round with few visits at a time allocates nothing
@@ -77,7 +77,7 @@ func (w *wheel) locate(tick uint64) (level int, index uint64) {
 	shift := uint(0)
 	for level < top && tick>>shift-w.now>>shift > size {
 		level++
-		shift += w.step
+		shift += w.spanShift
 	}
 	return level, tick >> shift & (size - 1)
 }
@@ -96,7 +96,7 @@ func (w *wheel) place(to *Timeout, tick uint64) {
 	l.buckets[index].add(w.now, tick, to, &w.free)
 	l.added(index)
 	to.bucket = w.placeOf(i, index)
-	w.next = min(w.next, l.neededAt(index, w.now))
+	w.nextVisit = min(w.nextVisit, l.neededAt(index, w.now))
 	w.count++
 }
 
@@ -128,19 +128,19 @@ func (w *wheel) remove(to *Timeout) {
 func (w *wheel) advance(now uint64) {
 	was := w.now
 	w.now = max(was, now)
-	// Timeouts of an upper level move down when the wheel enters their span, also if next is later. If the wheel has entered no new
+	// Timeouts of an upper level move down when the wheel enters their span, also if nextVisit is later. If the wheel has entered no new
 	// span on a level, it has entered none on those above.
 	top := 0
 	for top < len(w.levels) && was>>w.levels[top].shift != w.now>>w.levels[top].shift {
 		top++
 	}
 	for i := top - 1; i >= 0; i-- { // from the top down, so that the newest visit is of what is due at this tick alone
-		if shift := w.levels[i].shift; i > 0 || now >= w.next {
+		if shift := w.levels[i].shift; i > 0 || now >= w.nextVisit {
 			w.enterSpans(i, was>>shift+1, w.now>>shift)
 		}
 	}
 	w.visitOverdue()
-	if w.now >= w.next && !w.isBehind() { // a visit that is not done would make refresh scan its bucket
+	if w.now >= w.nextVisit && !w.isBehind() { // a visit that is not done would make refresh scan its bucket
 		w.refresh()
 	}
 }
@@ -171,7 +171,7 @@ func (w *wheel) enterSpans(i int, first, last uint64) {
 			}
 			w.overdue = append(w.overdue, w.begin(i, index, w.now>>l.shift))
 			if cascades {
-				l.ahead.left = 0
+				l.comingDown.left = 0
 			}
 		}
 		span++
@@ -293,7 +293,7 @@ func (w *wheel) goOn(v *visit, n int) (checked int) {
 		l.removed(v.index, was-left)
 	}
 	if v.left == 0 && left > 0 {
-		w.next = min(w.next, l.neededAt(v.index, w.now))
+		w.nextVisit = min(w.nextVisit, l.neededAt(v.index, w.now))
 	}
 	return n
 }
@@ -323,21 +323,21 @@ func (w *wheel) bringDown(i, limit int) (checked int) {
 	if l.shift == 0 || l.buckets == nil || !l.occupied.Has(index) || l.visited.Has(index) {
 		return 0
 	}
-	if l.ahead.last != span {
+	if l.comingDown.last != span {
 		if l.buckets[index].min>>l.shift > span {
 			return 0 // all entries belong to a later round
 		}
-		l.ahead = w.begin(i, index, span)
+		l.comingDown = w.begin(i, index, span)
 	}
-	return w.goOn(&l.ahead, limit)
+	return w.goOn(&l.comingDown, limit)
 }
 
-// refresh makes next as late as min of the buckets allows. Before that, next may be too early, because buckets have
+// refresh makes nextVisit as late as min of the buckets allows. Before that, next may be too early, because buckets have
 // become empty.
 func (w *wheel) refresh() {
-	w.next = ticks.Never
+	w.nextVisit = ticks.Never
 	for i := range w.levels {
-		w.next = w.levels[i].earliest(w.now, w.next)
+		w.nextVisit = w.levels[i].firstVisit(w.now, w.nextVisit)
 	}
 }
 

@@ -20,23 +20,23 @@ import (
 // there is only one round at a time:
 //
 //	           wakeFor, wakeNow, yieldTo or the alarm
-//	idle(takesBy) -------------------------> working <---> again   (a wakeNow or the alarm)
+//	idle(looksBy) -------------------------> working <---> workingAgain   (a wakeNow or the alarm)
 //	    ^                                       |
 //	    +--------- the round leaves ------------+       each of them --- Stop ---> halted
 //
 // In these states:
 //
-//   - idle: the next round comes at tick takesBy or earlier, and takes what is near from the queue. Arming, Cancel and Reset start
-//     a round before that only if takesBy is too late for the timeout (wakeFor) or for a full inbox (relieveInbox), or if the round
-//     is overdue (yieldTo). While there is something to do, takesBy is progress.next(). If only far timeouts are on the queue, the
-//     worker watches: takesBy is the tick of the next sweep (intake.go), or the one at which the first of them becomes near. If the
-//     queue is empty, the worker rests: takesBy is Never, and a call that needs a round starts it. The wheel may have timeouts all
+//   - idle: the next round comes at tick looksBy or earlier, and takes what is near from the queue. Arming, Cancel and Reset start
+//     a round before that only if looksBy is too late for the timeout (wakeFor) or for a full inbox (relieveInbox), or if the round
+//     is overdue (yieldTo). While there is something to do, looksBy is progress.nextTick(). If only far timeouts are on the queue, the
+//     worker watches: looksBy is the tick of the next sweep (intake.go), or the one at which the first of them becomes near. If the
+//     queue is empty, the worker rests: looksBy is Never, and a call that needs a round starts it. The wheel may have timeouts all
 //     the same, for which the alarm is set.
-//   - working, again: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
-//     left this state. After again it does one more round first.
+//   - working, workingAgain: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
+//     left this state. After workingAgain it does one more round first.
 //   - halted: Stop owns all that the worker owned.
 //
-// No wake-up is lost: see leave.
+// No wake-up is lost: see goIdle.
 //
 // Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only when others have
 // used up their time slices. If that happens to a goroutine between the change of the state to working and its go statement, the
@@ -45,7 +45,7 @@ import (
 // than an earlier one. Its calls are few enough for the stack of a new goroutine: see TestRoundsFitAFreshStack.
 const (
 	working = 1 + iota
-	again
+	workingAgain
 	halted
 	idleShift = 2 // idle states have a tick, which is not 0, above the two bits of the others
 	resting   = uint64(ticks.Never) << idleShift
@@ -109,16 +109,16 @@ func (w *worker) run() {
 	pprof.SetGoroutineLabels(w.labels)
 	w.wakeups.Add(1)
 	for {
-		w.state.CompareAndSwap(again, working) // before the round: a later wakeNow asks for another one
+		w.state.CompareAndSwap(workingAgain, working) // before the round: a later wakeNow asks for another one
 		if w.state.Load() == halted {
 			close(w.done) // Stop owns the fields from here on
 			return
 		}
-		until, takesBy := w.round()
+		until, looksBy := w.round()
 		switch {
-		case takesBy == 0:
+		case looksBy == 0:
 			yieldIfAlone() // many rounds may follow
-		case w.leave(until, takesBy):
+		case w.goIdle(until, looksBy):
 			return
 		}
 	}
@@ -126,19 +126,19 @@ func (w *worker) run() {
 
 // onAlarm is called by the alarm.
 func (w *worker) onAlarm() {
-	if w.claimRound() {
+	if w.requestRound() {
 		w.run()
 	}
 }
 
-// claimRound reports whether the caller must start a round. If one is in progress, claimRound has it followed by another.
-func (w *worker) claimRound() bool {
+// requestRound reports whether the caller must start a round. If one is in progress, requestRound has it followed by another.
+func (w *worker) requestRound() bool {
 	for {
 		switch state := w.state.Load(); state {
-		case again, halted:
+		case workingAgain, halted:
 			return false
 		case working:
-			if w.state.CompareAndSwap(working, again) { // after this, leave fails
+			if w.state.CompareAndSwap(working, workingAgain) { // after this, goIdle fails
 				return false
 			}
 		default:
@@ -153,13 +153,13 @@ func (w *worker) claimRound() bool {
 // On the wrong side of a synctest bubble it panics.
 func (w *worker) wakeNow() {
 	w.clock.Check()
-	if w.claimRound() {
+	if w.requestRound() {
 		go w.work()
 	}
 }
 
 // wakeFor makes sure that a round comes in time for a timeout that is due at a tick, or at the next boundary at the latest if
-// due is soon. Called by any goroutine, after it has put a timeout onto the queue or changed the word: see leave. If a round
+// due is soon. Called by any goroutine, after it has put a timeout onto the queue or changed the word: see goIdle. If a round
 // would be on the wrong side of a synctest bubble, wakeFor panics.
 func (w *worker) wakeFor(due uint64) {
 	if state := w.state.Load(); w.comesTooLate(state, due) {
@@ -175,7 +175,7 @@ func (w *worker) wakeFor(due uint64) {
 //	it comes at the next tick    never too long
 //	it is not idle               the same: the state has no tick, and shifts to 0
 func (w *worker) comesTooLate(state, tick uint64) bool {
-	return state>>idleShift > max(w.queue.nearAt(tick), w.progress.next())
+	return state>>idleShift > max(w.queue.nearAt(tick), w.progress.nextTick())
 }
 
 // wake starts a round if the state is still the same idle one. A caller that is preempted before its go statement holds up the
@@ -187,15 +187,15 @@ func (w *worker) wake(state uint64) {
 	}
 }
 
-// leave sets the alarm, and makes the worker idle until tick takesBy. It returns false if there must be another round.
-func (w *worker) leave(until time.Duration, takesBy uint64) bool {
+// goIdle sets the alarm, and makes the worker idle until tick looksBy. It returns false if there must be another round.
+func (w *worker) goIdle(until time.Duration, looksBy uint64) bool {
 	if until < math.MaxInt64 {
 		until -= w.clock.Elapsed()
 		if until <= 0 {
 			yieldIfAlone() // the tick is shorter than a round
 		}
 	}
-	// 1. Set the alarm. If it goes off before 2, it changes the state to again, and 2 fails.
+	// 1. Set the alarm. If it goes off before 2, it changes the state to workingAgain, and 2 fails.
 	switch {
 	case until == math.MaxInt64:
 		if w.alarm != nil {
@@ -207,15 +207,15 @@ func (w *worker) leave(until time.Duration, takesBy uint64) bool {
 	default:
 		w.alarm.Reset(until)
 	}
-	atNext, state := w.progress.next(), takesBy<<idleShift
+	atNext, state := w.progress.nextTick(), looksBy<<idleShift
 	// 2. Become idle. After this the worker owns nothing.
 	if !w.state.CompareAndSwap(working, state) {
 		return false
 	}
-	// 3. Check the queue, unless a round comes at the next boundary: with 2, this is step A of ring. A producer fills a slot and
+	// 3. Check the queue, unless a round comes at the next boundary: with 2, this is line A of ring. A producer fills a slot and
 	// lowers the ticks of its block and its ring, or pushes onto an inbox, before it reads the state. So either it reads the
 	// state of 2, or this finds the ring's tick, or the inbox.
-	return takesBy <= atNext || takesBy <= w.queue.needs() || !w.state.CompareAndSwap(state, working)
+	return looksBy <= atNext || looksBy <= w.queue.needs() || !w.state.CompareAndSwap(state, working)
 }
 
 // yieldIfAlone yields the only processor. Otherwise runners would wait until the worker is preempted. On js/wasm it never is.
@@ -227,8 +227,8 @@ func yieldIfAlone() {
 
 // halt ends the rounds. Then the caller owns the worker's fields.
 func (w *worker) halt() {
-	if state := w.state.Swap(halted); state == working || state == again {
-		<-w.done // run sees the state before its next round, because leave fails
+	if state := w.state.Swap(halted); state == working || state == workingAgain {
+		<-w.done // run sees the state before its next round, because goIdle fails
 	}
 	if w.alarm != nil {
 		w.alarm.Stop()
@@ -237,7 +237,7 @@ func (w *worker) halt() {
 
 // round does all that is due now. It returns the time of the next round, and the tick by which a round takes the queue: 0 if
 // the next comes at once, and Never if the next is only for the wheel.
-func (w *worker) round() (until time.Duration, takesBy uint64) {
+func (w *worker) round() (until time.Duration, looksBy uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.wheel == nil {
@@ -256,8 +256,8 @@ func (w *worker) round() (until time.Duration, takesBy uint64) {
 	if passed || behind || cascades {
 		return 0, 0 // the next round also does what has come due meanwhile
 	}
-	until, takesBy = w.planNext(elapsed)
-	return min(until, check), takesBy
+	until, looksBy = w.planNext(elapsed)
+	return min(until, check), looksBy
 }
 
 // planNext ends a round, and returns what round returns:
@@ -272,7 +272,7 @@ func (w *worker) round() (until time.Duration, takesBy uint64) {
 //	the wheel only                         when it has something to do         Never: what is armed starts a round
 //	nothing, for less than keepMemory      when that is over                   Never
 //	nothing                                none                                Never
-func (w *worker) planNext(elapsed time.Duration) (until time.Duration, takesBy uint64) {
+func (w *worker) planNext(elapsed time.Duration) (until time.Duration, looksBy uint64) {
 	busy := w.found > 0 || w.emitted > 0
 	w.found, w.emitted = 0, 0
 	if busy {
@@ -282,16 +282,16 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, takesBy u
 	}
 	next := w.wheel.now + 1
 	needs := w.queue.needs()
-	if busy || w.wheel.next <= next && w.clock.Tick <= maxWaiting || needs <= w.clock.TickAt(elapsed) {
+	if busy || w.wheel.nextVisit <= next && w.clock.Tick <= maxWaiting || needs <= w.clock.TickAt(elapsed) {
 		// More is likely to follow, and being woken for it costs more than a round at the next boundary.
 		return min(w.clock.Boundary(next), ticks.Later(elapsed, maxWaiting)), next
 	}
-	w.progress.set(w.wheel.now, false) // before leave, after which the worker no longer owns it
+	w.progress.set(w.wheel.now, false) // before goIdle, after which the worker no longer owns it
 	if needs < ticks.Never {
-		takesBy = min(max(next, w.clock.TickAt(w.sweepAt)+1), w.wheel.next, needs)
-		return min(w.clock.Boundary(takesBy), w.sweepAt), takesBy
+		looksBy = min(max(next, w.clock.TickAt(w.sweepAt)+1), w.wheel.nextVisit, needs)
+		return min(w.clock.Boundary(looksBy), w.sweepAt), looksBy
 	}
-	until = w.clock.Boundary(w.wheel.next)
+	until = w.clock.Boundary(w.wheel.nextVisit)
 	if w.wheel.count == 0 && !w.stall.waits {
 		if until = ticks.Later(w.used, keepMemory); until <= elapsed {
 			until = math.MaxInt64
@@ -307,7 +307,7 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, takesBy u
 // false if a slot has led to a timeout meanwhile, and then another round must follow.
 func (w *worker) releaseMemory() bool {
 	found := w.found
-	w.giveBack() // leave finds what is put there after this
+	w.giveBack() // goIdle finds what is put there after this
 	if w.found != found {
 		w.handOver() // in this round, because a walk may come before the next
 		return false
@@ -326,7 +326,7 @@ func (w *worker) expireDue() (now uint64, more, stopped bool) {
 		w.handedAt.Store(int64(elapsed)) // before the wheel emits timeouts, because the first chunk of them starts a runner
 	}
 	w.progress.set(now, true) // before the wheel emits timeouts, so that from then on a Reset of them is queued
-	next, emitted := w.wheel.next, w.emitted
+	next, emitted := w.wheel.nextVisit, w.emitted
 	w.wheel.advance(now)
 	// If something was emitted, the worker counts as late since the first tick that it had to visit. That may be the tick of a
 	// canceled timeout.

@@ -62,7 +62,7 @@ func (y *yielding) yields(now time.Duration, needed bool) bool {
 func (w *worker) isOverdue(now time.Duration, state uint64) bool {
 	next := state >> idleShift
 	if !isIdle(state) {
-		next = w.progress.next() // a round is in progress, and has not come to this boundary yet, or has only just been started
+		next = w.progress.nextTick() // a round is in progress, and has not come to this boundary yet, or has only just been started
 	}
 	return now >= ticks.Later(w.clock.Boundary(next), overdue)
 }

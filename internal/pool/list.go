@@ -56,8 +56,8 @@ func (k *chunk[T]) put(item T) {
 	k.n++
 }
 
-// takeOne takes the first item. The chunk must not be empty.
-func (k *chunk[T]) takeOne() (item T) {
+// popFirst takes the first item. The chunk must not be empty.
+func (k *chunk[T]) popFirst() (item T) {
 	var none T
 	for k.items[k.from] == none {
 		k.from++
@@ -83,7 +83,7 @@ func (k *chunk[T]) index(item T, pos uint32) int {
 func (k *chunk[T]) shrunk() *chunk[T] {
 	small := &chunk[T]{base: k.start(), items: make([]T, 0, k.n)}
 	for k.n > 0 {
-		small.put(k.takeOne())
+		small.put(k.popFirst())
 	}
 	return small
 }
@@ -174,10 +174,10 @@ func (l *list[T]) shrink(i int) {
 	}
 }
 
-// takeOne takes the first item. The list must not be empty.
-func (l *list[T]) takeOne() T {
+// popFirst takes the first item. The list must not be empty.
+func (l *list[T]) popFirst() T {
 	k := l.chunks[l.head]
-	item := k.takeOne()
+	item := k.popFirst()
 	l.n--
 	if k.n == 0 {
 		l.memory.keep(l.unlink(l.head))
@@ -220,10 +220,10 @@ func (l *list[T]) remove(item T, pos uint32) bool {
 	return true
 }
 
-// takeAll empties the list, and returns its items.
-func (l *list[T]) takeAll() (all []T) {
+// popAll empties the list, and returns its items.
+func (l *list[T]) popAll() (all []T) {
 	for l.n > 0 {
-		all = append(all, l.takeOne())
+		all = append(all, l.popFirst())
 	}
 	l.chunks = nil
 	return all
@@ -243,7 +243,7 @@ const maxSpare = 32
 
 // chunk returns an empty chunk for items with positions from base on.
 func (m *Memory[T]) chunk(base uint32) *chunk[T] {
-	k := m.take()
+	k := m.get()
 	if k == nil { // allocated without the lock, because that may have to wait for the garbage collector
 		k = &chunk[T]{items: make([]T, 0, chunkLen)}
 	}
@@ -251,8 +251,8 @@ func (m *Memory[T]) chunk(base uint32) *chunk[T] {
 	return k
 }
 
-// take returns a chunk that was kept, or nil.
-func (m *Memory[T]) take() (k *chunk[T]) {
+// get returns a chunk that was kept, or nil.
+func (m *Memory[T]) get() (k *chunk[T]) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if last := len(m.chunks) - 1; last >= 0 {

@@ -76,7 +76,7 @@ type Pool[T comparable] struct {
 	watch    *time.Timer   // calls onWatch
 	watching bool          // watch is armed
 	taken    int           // items that runners have taken since the watch was armed
-	step     int           // how many runners the last check might add; 0 for none
+	mayAdd   int           // how many runners the last check might add; 0 for none
 }
 
 // maxProcs bounds how many runners are started because many items wait. The number of processors does too.
@@ -198,7 +198,7 @@ func (p *Pool[T]) fill(rn *Runner[T]) bool {
 	if p.list.n == 0 || p.closed {
 		return false
 	}
-	rn.item = p.list.takeOne()
+	rn.item = p.list.popFirst()
 	rn.many = p.list.n >= sample
 	p.taken++
 	if !p.watching || p.list.n == 0 {
@@ -259,7 +259,7 @@ func (p *Pool[T]) Close() (rest []T) {
 	for _, rn := range p.runners {
 		rest = append(rest, rn.item)
 	}
-	rest = append(rest, p.list.takeAll()...)
+	rest = append(rest, p.list.popAll()...)
 	p.setWatch()
 	return rest
 }

@@ -44,7 +44,7 @@ func (p *Pool[T]) setWatch() {
 		if p.watching {
 			p.watch.Stop() // a check that waits for mu does nothing, or comes early if the watch is armed again before
 		}
-		p.watching, p.step = false, 0
+		p.watching, p.mayAdd = false, 0
 	case !p.watching && p.starting.Load() == 0:
 		p.watching, p.taken = true, 0
 		if p.watch == nil {
@@ -70,8 +70,8 @@ func (p *Pool[T]) onWatch() {
 	if p.starting.Load() == 0 { // otherwise one has not had a processor yet
 		switch {
 		case spent > taken*slowTask:
-			p.step = min(max(p.step, 1)*growth, 1<<20)
-			p.start(min(p.list.n, p.step))
+			p.mayAdd = min(max(p.mayAdd, 1)*growth, 1<<20)
+			p.start(min(p.list.n, p.mayAdd))
 		case spent > taken*tinyTask:
 			p.start(min(p.Procs, p.list.length()) - p.total()) // one for each chunk
 		}
