@@ -19,8 +19,8 @@ const (
 // not touch it. A Reset to an earlier tick queues the timeout, and the worker moves it.
 //
 // Pieces are small, so most of them are made at about the same time as their timeouts, and lie in the same order. Then
-// the garbage collector, which follows each pointer, finds the next timeout near the one before. With pieces of 6 KB a
-// collection takes half as long again.
+// the garbage collector, which follows each pointer, finds the next timeout near the one before. With large pieces a
+// collection takes longer.
 type piece struct {
 	to    [pieceSize]*Timeout
 	ticks [pieceSize]uint32
@@ -35,7 +35,7 @@ type bucket struct {
 	min    uint64   // no entry is due before this tick, except during a visit; too early after a removal; undefined when empty
 }
 
-// A freeList keeps empty pieces, so that placing timeouts seldom allocates.
+// A freeList keeps empty pieces, so that placing a timeout allocates only when the list is empty.
 type freeList struct{ pieces []*piece }
 
 // freeListLen is the number of pieces that a free list has from the start, and keeps at most. They take 16 KiB.
@@ -240,7 +240,8 @@ func (l *level) firstVisit(now, latest uint64) uint64 {
 	if size == 0 {
 		return latest // it has never been used
 	}
-	// The wheel comes to the buckets from first on, then to those before. Base is the span of bucket 0 in each part.
+	// The wheel comes to the buckets from first on, then to those before. In each part, base is the span of bucket
+	// 0.
 	span := now>>l.shift + 1
 	first := span & (size - 1)
 	base := span - first

@@ -1,5 +1,8 @@
-// Package hashedwheel is a timer for programs that hold very many timeouts and cancel most of them: a timeout for each
-// request in flight, an idle limit for each connection, retries, delayed jobs.
+// To read the code, begin with "Reading the code" in CONTRIBUTING.md: it has the order of the files, and a glossary.
+
+// Package hashedwheel is a timer for programs that hold very many timeouts at once, and cancel or move most of them before
+// they are due. It pays in place of a scan, of a heap under a lock, and of very many timers that are kept. Examples are idle
+// limits of connections, leases, a cache with a TTL, retries and delayed jobs.
 //
 //	timer, err := hashedwheel.New()
 //	...
@@ -25,28 +28,29 @@
 // [Schedule] follows the wall clock.
 //
 // Each accepted timeout ends exactly once: its task is started, or it is canceled, or [Timer.Stop] returns it. After
-// Stop nothing is sent to the channel of the example above: end the calls first, and then stop the timer.
+// Stop, tasks no longer run, and the select above waits until the reply comes. Stop servers first, the timer last.
 //
 // A task may call every method. Without [WithMaxConcurrency] and [WithExecutor], a task that blocks delays others by
 // at most two ticks. Panics of tasks are recovered and reported. A timer that only waits has no goroutine, only a timer
-// of the runtime. Within a second after the last timeout has ended, it has neither.
+// of the runtime. Within a second after the last timeout has ended, the timer has neither.
 //
 // # More
 //
-//   - [Timer.Bind] binds a Timeout in your own struct: arming it seldom allocates.
+//   - [Timer.Bind] binds a Timeout in your own struct. Moving its deadline to a later time allocates nothing.
 //   - [Timer.ScheduleAtFixedRate], [Timer.ScheduleWithFixedDelay] and [Timer.Schedule] repeat a task.
 //   - A [Group] holds timeouts that end together.
 //   - [Timer.Sleep] waits for a delay or a context.
-//   - Package keyed has a map whose entries expire, and package clock the timers of package time.
+//   - Package keyed has a map whose entries expire, package idle has idle limits, and package clock has the timers of
+//     package time.
 //
 // docs/guide.md has options, costs, monitoring and tests.
 //
 // # Wrong arguments
 //
-// A wrong value that may come from a configuration is an error where the function returns one, such as an option of [New], a
-// period, or a nil task. These panic, and the message says which: a zero Timer, Group or Map, a nil one that is passed to a function,
-// a nil Timeout, a nil function where there is no error, and a wrong option of a function without an error. This also holds for the
-// other packages of the module.
+// A wrong value that may come from a configuration is an error where the function returns one. Examples are an option of
+// [New], a period, and a nil task. These panic, and the message says which: a zero Timer, Group or Map, a nil one that is
+// passed to a function, a nil Timeout, a nil function where there is no error, and a wrong option of a function without an
+// error. This also holds for the other packages of the module.
 //
 // # When to use package time
 //

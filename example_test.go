@@ -503,7 +503,7 @@ type request struct {
 
 func (r *request) Run(*hashedwheel.Timeout) { r.lost <- "timed out" }
 
-// The timeout is a field of a struct that comes from a pool. So arming it seldom allocates.
+// The timeout is a field of a struct that comes from a pool. So arming it needs no new Timeout.
 func ExampleTimer_Bind() {
 	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
 	if err != nil {

@@ -29,8 +29,9 @@ type member struct {
 	timeout Timeout
 	group   *Group // immutable
 
-	// Guarded by group.mu. Armed is how often the timeout was armed, less how often it has ended. That is 0 or 1, or
-	// more for a moment, because Resets race to arm it, and its end may be counted after the next arming.
+	// Guarded by group.mu. The field armed counts up when the timeout is armed, and down when it ends. It is 0 or 1,
+	// or more for a moment, because Resets race to arm the timeout, and its end may be counted after the next
+	// arming.
 	armed      int
 	prev, next *member
 }
@@ -132,8 +133,8 @@ func (g *Group) members() []*member {
 	return all
 }
 
-// Close closes the group, cancels its pending timeouts, and returns how many. After it has returned, no timeout of
-// the group expires. It does not wait for tasks that are running: for that call WaitRunning.
+// Close closes the group, cancels its pending timeouts, and returns how many. After Close has returned, no timeout
+// of the group expires. Close does not wait for tasks that are running: for that call WaitRunning.
 func (g *Group) Close() (n int) {
 	g.checkMade()
 	g.mu.Lock()

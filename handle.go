@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Cancel ends the timeout. It returns true to exactly one caller, if the task has not been started: then the task never
-// starts, even if it was already due. Otherwise it returns false: the task has been started, another Cancel has
-// returned true, or the timeout was never armed. Cancel never waits, not even for a running task.
+// Cancel ends the timeout, and returns true if the task has not been started. Then the task never starts, even if it
+// was already due. Only one caller gets true. Cancel returns false if the task has been started, if another Cancel has
+// returned true, or if the timeout was never armed. Cancel never waits, not even for a running task.
 //
-// A repeating timeout is pending until its schedule ends: Cancel prevents all further runs, and a run in progress
-// continues. Cancel also returns true to the first caller for a timeout that [Timer.Stop] has returned.
+// A repeating timeout is pending until its schedule ends. Cancel prevents all further runs, and a run in progress
+// continues. For a timeout that Timer.Stop has returned, Cancel also returns true to the first caller.
 func (to *Timeout) Cancel() bool {
 	to.checkNil()
 	return to.cancel() || to.claimReturned()
@@ -38,7 +38,7 @@ func (to *Timeout) cancel() bool {
 		end := withStatus(word, canceled)
 		if onQueue(word) {
 			if word&(young|moved|bound) == young {
-				end &^= young // it leaves the nursery: one that is neither bound nor was ever reset is seldom reset after its end
+				end &^= young // it leaves the nursery: one that is neither bound nor was ever reset is most likely not used again
 			}
 			// Otherwise the worker sees this when it takes the timeout off the queue, or a producer drops the timeout.
 			if to.word.CompareAndSwap(word, end) {
@@ -81,7 +81,7 @@ func (to *Timeout) claimReturned() bool {
 	return false
 }
 
-// canceled does the rest after Cancel has ended a timeout. Word is the word from before.
+// canceled does the rest after Cancel has ended a timeout. The caller passes the word from before.
 func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	s.canceled.Add(1)
 	// After the compare-and-swap, so that never more than the limit are pending.
@@ -91,13 +91,15 @@ func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	}
 }
 
-// WaitRunning waits for the runs of the task that are in progress at the call, and returns nil when they are over. With a
-// Schedule, a run includes the call of Next that follows. If the task is a [Canceler], WaitRunning then waits until no call of
-// Canceled is in progress or about to begin. When WaitRunning returns nil after a Cancel, the task, Next and Canceled are not
-// running and will not run, unless the timeout is reset. If the context is done first, WaitRunning returns the context's error.
-// Inside the task, its Next or its Canceled, WaitRunning always waits for the context.
+// WaitRunning waits for the runs of the task that are in progress at the call, and returns nil when they are over. With
+// a Schedule, a run includes the call of Next that follows. If the task is a [Canceler], WaitRunning then waits until
+// no call of Canceled is in progress or about to begin.
 //
-// It looks at each running task of the timer: that takes 0.1 µs if there is none, and 60 µs if there are 10,000.
+// When WaitRunning returns nil after a Cancel, the task, Next and Canceled are not running and will not run, unless the
+// timeout is reset. If the context is done first, WaitRunning returns the context's error. Inside the task, its Next or
+// its Canceled, WaitRunning always waits for the context.
+//
+// WaitRunning looks at each running task of the timer, so its cost grows with their number.
 func (to *Timeout) WaitRunning(ctx context.Context) error {
 	to.checkNil()
 	if neverArmed(to.word.Load()) {
@@ -167,11 +169,12 @@ func (to *Timeout) IsCanceled() bool {
 	return status(to.word.Load()) == canceled
 }
 
-// Deadline returns the tick boundary at which the timeout expires, or was to expire. For a repeating timeout it is
-// that of the next run, or of the run in progress. It is zero if the timeout has never been armed.
+// Deadline returns the tick boundary at which the timeout expires, or was to expire. For a repeating timeout, this is
+// the boundary of the next run, or of the run in progress. Deadline returns the zero Time if the timeout has never been
+// armed.
 //
-// It is right by the present wall clock. If the wall clock is set, a later call returns another time with the same
-// monotonic reading.
+// The time is right by the present wall clock. After the wall clock was set, a later call returns another wall time
+// with the same monotonic reading.
 func (to *Timeout) Deadline() time.Time {
 	to.checkNil()
 	word := to.word.Load()

@@ -32,9 +32,9 @@ func (h Histogram) Sum() time.Duration { return h.sum.Duration() }
 // SumSeconds returns the sum of the durations in seconds. Unlike Sum it has no upper limit, so it is for metrics.
 func (h Histogram) SumSeconds() float64 { return h.sum.Seconds() }
 
-// Quantile returns a duration that at least the fraction q, 0 to 1, of the durations do not exceed, or 0 if there are
-// none. The result may be too long by a quarter, or by 1.5 microseconds if that is more. Beyond three hours it is the
-// longest Duration.
+// Quantile returns a duration d for a fraction q, 0 to 1: at least this fraction of the durations is d or less. It
+// returns 0 if there are no durations. The result may be too long by a quarter, or by 1.5 microseconds if that is
+// more. Beyond three hours it is the longest Duration.
 func (h Histogram) Quantile(q float64) time.Duration {
 	n := h.Count()
 	if n == 0 {

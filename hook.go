@@ -27,9 +27,9 @@ type hook interface {
 	// 0, the runner must not run the task: claim has then armed the timeout again, or ended it.
 	claim(to *Timeout, word uint64) (claimed uint64, ok bool)
 
-	// ran is called by the runner when the task of the claimed run is over, also after a panic or a Goexit. It is a part of the
-	// run: see Timeout.WaitRunning. Again reports that the timeout is due again and not on the queue. Then the runner runs the
-	// task again or requeues it.
+	// ran is called by the runner when the task of the claimed run is over, also after a panic or a Goexit. The call is a part
+	// of the run: see Timeout.WaitRunning. The result is true if the timeout is due again and not on the queue. Then the runner
+	// runs the task again or requeues it.
 	ran(to *Timeout) (again bool)
 
 	// arm is called inside the gate, before a Reset makes a timeout pending that was not pending. An error prevents this.
@@ -41,7 +41,7 @@ type hook interface {
 
 	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not when a claim has made it
 	// expired, nor when Cancel claims what Stop has returned. It is also called when arm has succeeded and arming failed.
-	// byCancel is true after Cancel and Stop. The caller may be inside the gate or not.
+	// After Cancel and Stop, byCancel is true. The caller may be inside the gate or not.
 	disarmed(to *Timeout, byCancel bool)
 
 	// light reports whether the task is light: see package light. It runs without the executor and does not count for
@@ -168,10 +168,10 @@ func (lightHook) light() bool { return true }
 
 // A Canceler is a Task that is notified when its timeout is canceled.
 type Canceler interface {
-	// Canceled is called once, soon after Cancel or Stop has ended the timeout, on a goroutine of the timer. It is not called
-	// again when Cancel claims a timeout that Stop has returned. It may overlap with a run that began before a Reset, or with a
-	// run of a repeating timeout. It does not count toward WithMaxConcurrency. Timeout.WaitRunning waits for it. It shares its
-	// goroutine with other calls, as a task does: see Task.
+	// Canceled is called once, soon after Cancel or Stop has ended the timeout, on a goroutine of the timer. When
+	// Cancel claims a timeout that Stop has returned, Canceled is not called again. A call may overlap with a run that
+	// began before a Reset, or with a run of a repeating timeout. Calls do not count toward WithMaxConcurrency, and
+	// share goroutines, as tasks do: see Task. Timeout.WaitRunning waits for them.
 	Canceled(to *Timeout)
 }
 
@@ -200,8 +200,8 @@ func (n *notified) notify(to *Timeout) {
 }
 
 // notices counts the calls of Canceled for one timeout that have not returned, and the calls of Cancel that may make one. So
-// the count is not 0 from before a Cancel ends the timeout until Canceled has returned. Stop only counts the call: see
-// Timeout.WaitRunning.
+// the count stays above 0 from before a Cancel ends the timeout until Canceled has returned. For a Stop, only the call of
+// Canceled counts: see Timeout.WaitRunning.
 type notices struct {
 	mu   sync.Mutex
 	n    int

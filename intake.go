@@ -12,21 +12,22 @@ import (
 // At each boundary the worker takes what is urgent: the inboxes, and the timeouts of nurseries that are near: due within
 // nearTime, or two ticks. It leaves the others in their nursery, because most of them are canceled soon.
 //
-// Once in sweepTime it sweeps the nurseries, however long a tick is. A sweep empties the slots that lead to no
-// pending timeout. So a canceled timeout stays in a slot hardly longer than that, whatever the producers do. A sweep also
-// takes the timeouts that are old: the sweep before has met them too, and the wheel is cheaper for them.
+// Once in sweepTime it sweeps the nurseries, however long a tick is. A sweep empties the slots that lead to no pending
+// timeout. So a canceled timeout stays in a slot for about sweepTime, whatever the producers do. A sweep also takes the
+// timeouts that the sweep before has met too. They are old, and the wheel is cheaper for them.
 //
 // The worker may have to take millions. So it takes some at a time, and in between it expires what has come due. At each boundary
 // the round ends, and the next one begins at once, with a look for what is urgent now. What the round has begun with stays where
-// it is, and the next one goes on with it. Inboxes are different: the worker takes all of one at once, and a walk (walk.go) does
-// not find what it has taken and not placed yet. So a round goes on until that is placed, and looks at each boundary.
+// it is, and the next one goes on with it. Inboxes are different. The worker takes all of an inbox at once, and a walk (walk.go)
+// does not find a timeout that was taken and not placed yet. So a round goes on until all of these are placed, and looks for what
+// is urgent at each boundary.
 
 const (
 	sweepTime  = 500 * time.Millisecond
-	checkEvery = 1 << 10 // how many timeouts of each kind the worker takes in a step: some 50 microseconds
+	checkEvery = 1 << 10 // how many timeouts of each kind the worker takes in a step, before it looks at the clock again
 
 	// stacksTime is how long the worker takes further inboxes before it has placed what it took from the others. It bounds how
-	// long a walk waits if producers push faster than the worker takes. To place eight million takes about a second.
+	// long a walk waits if producers push faster than the worker takes. Placing even millions takes less.
 	stacksTime = 5 * time.Second
 )
 
@@ -47,7 +48,7 @@ type sweep struct {
 }
 
 // drain takes timeouts off the queue and reconciles them, until nothing is left to do, or a boundary has passed and no stacks are
-// left. It reports whether a boundary has passed since it has looked for what is urgent. If Stop halts the worker, Stop takes the
+// left. It reports whether a boundary has passed since its last look for what is urgent. If Stop halts the worker, Stop takes the
 // rest.
 func (w *worker) drain() (passed bool) {
 	if w.lookUp != nil {
@@ -110,7 +111,7 @@ func (w *worker) lookAt(r *ring, sweeps bool) {
 	}
 }
 
-// mustLook reports whether the tick by which the worker must look has come. Soon has come even at tick 0.
+// mustLook reports whether the tick by which the worker must look has come. The tick soon has come even at tick 0.
 func (w *worker) mustLook(by uint64) bool { return by <= max(w.lookedAt, soon) }
 
 // lookInto is look for a table.
@@ -166,8 +167,8 @@ func (w *worker) dequeueNear(n int, oldest bool) {
 	}
 }
 
-// dequeueBlock takes the timeouts of a block that are near, and empties each slot that leads to no pending timeout. A sweep also
-// takes those that are old. The result is how many timeouts stay.
+// dequeueBlock takes the timeouts of a block that are near, and empties each slot that leads to no pending timeout. In a sweep
+// it also takes the old ones. The result is how many timeouts stay.
 func (w *worker) dequeueBlock(at blockAt, sweeps bool) (left int) {
 	b := &at.table.blocks[at.block]
 	b.by.Store(ticks.Never) // line C of ring: before it reads the slots, because a producer goes the other way
@@ -260,9 +261,9 @@ func (w *worker) eachLeft(tables []*table, f func(to *Timeout)) {
 
 func (w *worker) dequeueYoung(to *Timeout) { w.dequeue(to, young) }
 
-// dequeue reconciles a timeout that was found in a slot or an inbox, unless it has left the queue before. Bit says which: a slot
-// may lead to a timeout that is on an inbox. Taken from the slot, it would lose the bit queued while it is linked, and the next
-// push would cut off what lies below it.
+// dequeue reconciles a timeout that was found in a slot or an inbox, unless the timeout has left the queue before. For a slot, bit
+// is young, and for an inbox it is queued. A slot may lead to a timeout that is on an inbox. If dequeue took it from the slot, it
+// would lose the bit queued while it is linked, and the next push would cut off what lies below it.
 func (w *worker) dequeue(to *Timeout, bit uint64) {
 	w.found++
 	for word := to.word.Load(); word&bit != 0; word = to.word.Load() {

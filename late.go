@@ -86,7 +86,7 @@ func (s *spell) step(elapsed, waited time.Duration, any bool, warn func(), over 
 	}
 }
 
-// A workerLateness is how late timeouts were, at most, when the worker found them. Owned by the worker.
+// A workerLateness has the greatest lateness of timeouts when the worker found them. Owned by the worker.
 type workerLateness struct {
 	warn   func(late time.Duration, behind bool) // Timer.warnLate; these two are immutable after New, and do not wait
 	over   func(lasted time.Duration)            // Timer.onTime
@@ -100,7 +100,7 @@ type workerLateness struct {
 
 func (l *workerLateness) add(late time.Duration) { l.found, l.worst = true, max(l.worst, late) }
 
-// report is called at the end of a round. Behind says that the round leaves something to the next one.
+// report is called at the end of a round. If the round leaves something to the next one, behind is true.
 func (l *workerLateness) report(elapsed time.Duration, behind bool) {
 	if behind {
 		l.behind = elapsed
@@ -180,8 +180,8 @@ func (q *queues) waiting() (w waitingKeys) {
 	return w
 }
 
-// check is called at the end of a round. Emitted says that timeouts have come due in it. Check returns the time at which a
-// round must check again.
+// check is called at the end of a round. If timeouts have come due in the round, emitted is true. The result is the time
+// at which a round must check again.
 func (s *stall) check(elapsed time.Duration, emitted bool) (until time.Duration) {
 	switch {
 	case !s.waits && !emitted:

@@ -11,7 +11,8 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// nearTime is how far off a timeout may be due to be near. A goroutine seldom waits as long for a busy processor.
+// A timeout is near if it is due within nearTime. That is longer than a goroutine usually waits for a busy
+// processor.
 const nearTime = 250 * time.Millisecond
 
 // A queue passes timeouts from many producers to the worker, without a lock. Its stripes keep goroutines off each other's
@@ -36,8 +37,8 @@ type stripe struct {
 	nursery ring
 	inbox   atomic.Pointer[Timeout] // the top of the stack
 
-	// Counters that never go back: each counts what has happened, not what is about to. Armed and canceled are in the cache
-	// line of what is above, because each NewTimeout, Reset and Cancel uses that line.
+	// Counters that never go back: each counts what has happened, not what is about to. The first two share a cache line
+	// with the fields above, because each NewTimeout, Reset and Cancel uses that line.
 	armed        atomic.Uint64 // timeouts armed again by a Reset; ring.filled counts first armings
 	canceled     atomic.Uint64 // timeouts canceled
 	runs         atomic.Uint64 // runs of repeating timeouts that are over, except for the last one of a schedule that has ended
@@ -103,7 +104,7 @@ func defaultStripes() int { return ceilPowerOfTwo(min(max(2*runtime.GOMAXPROCS(0
 func (q *queue) stripe() *stripe { return &q.stripes[q.seats.Part(len(q.stripes))] }
 
 // needs returns the tick by which the worker must look at the queue: soon if an inbox has timeouts, and otherwise the earliest
-// of the nurseries. It returns Never if it has found every stripe empty, one after another, and not at the same moment.
+// of the nurseries. It returns Never if it has found each stripe empty, at different moments.
 func (q *queue) needs() (tick uint64) {
 	tick = ticks.Never
 	for i := range q.stripes {

@@ -9,14 +9,14 @@ import (
 
 // The nursery
 //
-// Most timeouts die young. So a new one is put into a slot of a ring, and the worker leaves it there until it is near.
-// Placing it, and removing it soon after, would make the worker's rounds long. A hand goes round the ring, one slot for each
-// timeout that is armed. In most slots it meets a timeout that was canceled meanwhile, and the new one takes the slot.
+// Most timeouts are canceled soon. So a new timeout is put into a slot of a ring, and the worker leaves it there until it is
+// near. Placing it in a bucket, and removing it soon after, would make the rounds of the worker long. A hand goes round the
+// ring, one slot for each timeout that is armed. Most slots lead to a timeout that was canceled meanwhile, and the new
+// timeout takes the slot.
 //
-// What nursery, inbox and gate buy is that a preempted goroutine holds up no others. A wheel with a mutex for each stripe in their
-// place arms and cancels as fast on two processors. But where 32 goroutines arm without a pause, as in storm-* of the benchmarks,
-// one timeout in ten was 340 to 840 ms late with it, and 18 to 26 ms with these. If the mutex's users yield, it was 45 to 64 ms
-// beside 25 to 46.
+// Because of nursery, inbox and gate, a preempted goroutine holds up no others. A wheel with a mutex for each stripe arms and
+// cancels as fast on two processors. But where many goroutines arm without a pause, timeouts are later with a mutex:
+// benchmarks/tried.md has the figures.
 //
 //	            the hand
 //	               v
@@ -28,11 +28,11 @@ import (
 //   - These clear the bit, each by a compare-and-swap of the word: the worker or Stop, which takes the timeout; the hand, which
 //     drops a canceled one; and Cancel, if the timeout was never reset and not bound, so that the hand need not.
 //   - A Reset to an earlier tick puts the timeout into a second slot, because nobody knows the first one. The bit hurried says
-//     so. The worker takes the timeout in its next round. On an inbox it would wait for the worker even if it is canceled: where
-//     many arm, bring forward and cancel, 14,675 to 181,916 then waited on the queue, and 3 to 43 with the second slot.
-//   - The hand skips a pending timeout. The worker takes it: when it is near or old, or when it closes the table. A goroutine
-//     that is preempted anywhere in put delays its own timeout, and no other. What it calls after that, worker.wake, is another
-//     matter.
+//     so. The worker takes the timeout in its next round. On an inbox the timeout would wait for the worker even if it is
+//     canceled. Where many goroutines arm, bring forward and cancel, very many would wait there.
+//   - The hand skips a pending timeout. The worker takes the timeout when it is near or old, or when the worker closes the
+//     table. A goroutine that is preempted anywhere in put delays its own timeout, and no other. A goroutine that is preempted
+//     in worker.wake, which may follow, delays all.
 //   - A lap of the hand begins at slot 0. If more than half of the slots lead to pending timeouts then, by a sample, the ring
 //     gets an empty table of twice the size, which links to the old one, and the worker takes what the old one has. So the
 //     number of slots follows from how many were pending in the ring at once. That is so even if the worker never comes.
@@ -275,9 +275,9 @@ func (t *table) close(n int, take func(to *Timeout)) (closed bool) {
 	return t.closed == len(t.slots)
 }
 
-// raise makes ring.by Never, and leaves the cache line to other processors if it is. A tick to which a producer has lowered it
-// in between is lost. That does no harm: the producer has lowered block.by before. The worker reads that next, or closes all
-// slots.
+// raise makes ring.by Never. If it is Never already, raise does not write, so that other processors keep the cache line. If a
+// producer lowers ring.by in between, that tick is lost. This does no harm, because the producer has lowered block.by before.
+// The worker reads block.by next, or closes all slots.
 func raise(x *atomic.Uint64) {
 	if x.Load() != ticks.Never {
 		x.Store(ticks.Never)

@@ -66,7 +66,7 @@ func Must(t *Timer, err error) *Timer {
 const (
 	defaultTick      = 100 * time.Millisecond
 	defaultWheelSize = 512
-	maxWheelSize     = 1 << 20 // 51 MB of buckets for each level: allocating more would take too long
+	maxWheelSize     = 1 << 20 // allocating more buckets at once would take too long
 	maxLevels        = 8
 	shortestTick     = 10 * time.Microsecond // New warns of a shorter one, which most likely lacks its unit
 )
@@ -106,15 +106,16 @@ func WithWheelSize(n int) Option {
 }
 
 // WithLevels sets the number of levels of the wheel, 1 to 8. One, the default, is a hashed wheel with remaining rounds.
-// With more, each bucket of an upper level covers half a turn of the level below, and timeouts move down as they come
-// nearer. So a distant timeout is checked once on each level. With 512 buckets and a tick of 10 ms, 2 levels reach 22
-// minutes and 3 reach 4 days. Timeouts beyond that go round on the top level.
+// With more levels, each bucket of an upper level covers half a turn of the level below, and timeouts move down as they
+// come nearer. So a distant timeout is checked once on each level. With 512 buckets and a tick of 10 ms, 2 levels reach
+// 22 minutes and 3 reach 4 days. Timeouts beyond that go round on the top level.
 func WithLevels(n int) Option {
 	return func(c *config) { c.levels = n }
 }
 
-// WithMaxPending limits the number of pending timeouts to n. Arming one more fails with ErrTooManyPending. Zero, the
-// default, means no limit. No call waits for a slot: one may fail while another goroutine is freeing a slot.
+// WithMaxPending limits the number of pending timeouts to n. When n are pending, arming one more fails with
+// ErrTooManyPending. Zero, the default, means no limit. No call waits for a slot. A call may fail while another
+// goroutine is freeing a slot.
 //
 // A slot is free once Cancel has returned true, or the task has been started. So a Reset inside the task needs a slot
 // again, and may fail. A repeating timeout keeps its slot until it ends. To retry, use Schedule: see the example Retry.
@@ -122,38 +123,38 @@ func WithMaxPending(n int) Option {
 	return func(c *config) { c.maxPending = n }
 }
 
-// WithMaxConcurrency limits the number of tasks that run at the same time to n. With 1 they run one after another, as
+// WithMaxConcurrency limits the number of tasks that run at the same time to n. With 1, tasks run one after another, as
 // in Netty and Dubbo by default. Zero, the default, means no limit: the timer adds goroutines when tasks block. A
-// timeout that waits for its turn is pending. Sleep, and the timers and tickers of package clock, have no limit.
+// timeout that waits for its turn is pending. The limit does not count Sleep, nor the timers and tickers of package
+// clock.
 //
-// If n tasks wait for other tasks of the timer, such as a timeout of their own, they wait forever. In a task use
-// clock.AfterFunc on the same timer, or a second timer.
+// A task must not wait for another task of the timer, such as a timeout of its own. If n tasks do, they wait forever.
+// In a task use clock.AfterFunc on the same timer, or a second timer.
 //
-// If a Reset comes at the moment at which the task is started, the timer may keep the timeout after its end until the
-// tasks that wait before it have been started, which here may take long. With WithExecutor that is so too.
+// If a Reset comes at the moment at which a task is started, the timer may keep the timeout in memory after its end,
+// until the tasks that wait before it have been started. Under a limit or an executor that may take long.
 func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }
 
-// WithExecutor makes submit run the tasks. Submit may be the method of a goroutine pool. It must arrange for run to
-// be called exactly once, soon, on any goroutine. A call of run runs one due task, not a particular one, or none if
-// none is left. With nil, the default, tasks run on goroutines of the timer.
+// WithExecutor makes submit run the tasks. The function submit may be the method of a goroutine pool. It must arrange
+// for run to be called exactly once, soon, on any goroutine. Each call of run runs one due task, whichever has waited
+// longest, or none if none is left. With nil, the default, tasks run on goroutines of the timer.
 //
-// Submit shares its goroutine with later calls. So it must not leave its thread locked, nor call debug.SetPanicOnFault. If it
-// calls runtime.Goexit, that counts as an error.
+// Calls of submit share goroutines. So submit must not leave its thread locked, nor call debug.SetPanicOnFault. A call
+// of runtime.Goexit in submit counts as an error.
 //
-// Until its task starts, a timeout is pending. If submit returns an error or panics, the timer runs one due task
-// itself, and counts it in Stats.Unsubmitted. Sleep, and the timers and tickers of package clock, run without the
-// executor.
+// A timeout is pending until its task starts. If submit returns an error or panics, the timer runs one due task itself,
+// and counts it in Stats.Unsubmitted. Sleep, and the timers and tickers of package clock, run without the executor.
 //
 // If the executor queues functions, tasks must not wait for other tasks of the timer: see WithMaxConcurrency.
 func WithExecutor(submit func(run func()) error) Option {
 	return func(c *config) { c.executor = submit }
 }
 
-// WithPanicHandler sets the function that is called for a panic in Run, in Canceled, or in Schedule.Next after a run.
-// It is called on the goroutine that panicked, with its stack. With nil, the default, the panic is logged: the first of a
-// task at once, and later ones once a minute.
+// WithPanicHandler sets the function that the timer calls for a panic in Run, in Canceled, or in Schedule.Next after
+// a run. The timer calls h on the goroutine that panicked, with its stack. With nil, the default, the timer logs the
+// panic: the first of a task at once, and later ones once a minute.
 //
 // A panic in the handler is not recovered. So this handler makes each panic in a task crash the program:
 //
@@ -162,16 +163,16 @@ func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 	return func(c *config) { c.panicHandler = h }
 }
 
-// WithLogger sets the logger of the timer. It gets panics that have no handler, and the warning of WithTick. When tasks are
-// late by a second, or more and more do not return, it gets a warning that says why, at most once a minute. With nil, the
-// default, each message goes to what slog.Default returns then.
+// WithLogger sets the logger of the timer. The timer logs panics that have no handler, and the warning of WithTick.
+// When tasks are late by a second, or more and more tasks do not return, it logs a warning that says why, at most once a
+// minute. With nil, the default, each message goes to the logger that slog.Default returns at that time.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }
 }
 
-// WithName names the timer in logs, metrics and profiles. Its own goroutines have two profiler labels. The label
-// "hashedwheel" is the name, or "timer" if there is none. The label "hashedwheel.role" is "worker" for the goroutine
-// that turns the wheel, and "runner" for others.
+// WithName names the timer in logs, metrics and profiles. The goroutines of the timer have two profiler labels. The
+// label "hashedwheel" is the name, or "timer" if there is none. The label "hashedwheel.role" is "worker" for the
+// goroutine that turns the wheel, and "runner" for others.
 func WithName(name string) Option {
 	return func(c *config) { c.name = name }
 }

@@ -82,8 +82,8 @@ func (h *host) runTraced(to *Timeout) {
 }
 
 // claim makes a timeout that is due expired, or puts it at work if it repeats. It returns the new word. It returns 0 if the
-// task is not to run: the timeout was canceled, it was reset or put off to a later tick (see rule 3 of timeout.go), or its
-// hook has seen to it. Called by the runner that has the timeout.
+// task must not run: the timeout was canceled, it was reset or put off to a later tick (see rule 3 of timeout.go), or its
+// hook has armed or ended it. Called by the runner that has the timeout.
 func (to *Timeout) claim() (claimed uint64) {
 	for ok := false; !ok; {
 		word := to.word.Load()
@@ -107,8 +107,8 @@ func (to *Timeout) claim() (claimed uint64) {
 }
 
 // sendBack queues a timeout for the worker, or returns false if its word has changed. It leaves the bit moved as it is: see
-// worker.reconcile. After Stop it waits until Stop has taken the timeout, and returns true, although it has queued nothing.
-// Called by the runner that has it.
+// worker.reconcile. After Stop, sendBack queues nothing: it waits until Stop has taken the timeout, and returns true.
+// Called by the runner that has the timeout.
 func (to *Timeout) sendBack(word uint64) (ok bool) {
 	t := to.timer
 	s := t.queue.stripe()

@@ -2,9 +2,9 @@ package hashedwheel
 
 import "sync/atomic"
 
-// A progress says how far the worker has come: the tick up to which it has visited the buckets, or is visiting them. It is
-// never ahead of the clock, and old while the worker rests or watches. Written by the worker: in expireDue, before it visits
-// buckets, and in planNext, before it rests or watches.
+// A progress says how far the worker has come: the tick up to which it has visited the buckets, or is visiting them. The
+// tick is never ahead of the clock. While the worker rests or watches, the tick stays as it was. Written by the worker: in
+// expireDue, before it visits buckets, and in planNext, before it rests or watches.
 //
 // So a tick up to this one has passed (Timer.isPast). A later one counts as ahead if the worker is turning the wheel
 // (Timer.ahead). And a timeout in the bucket of a later one has yet to be visited (Timer.stays).
@@ -23,8 +23,9 @@ func (p *progress) set(tick uint64, turning bool) {
 // tick returns the tick. It has passed.
 func (p *progress) tick() uint64 { return p.tickAndTurning.Load() >> 1 }
 
-// nextTick returns the tick after that. At its boundary, a worker that is turning the wheel looks at the queue next, unless somebody
-// calls wakeNow. While it rests or watches, that boundary may have passed, and it need not come there.
+// nextTick returns the tick after that. At its boundary, a worker that is turning the wheel looks at the queue next, unless a
+// goroutine calls wakeNow before. While the worker rests or watches, that boundary may have passed, and the worker need not come
+// there.
 func (p *progress) nextTick() uint64 { return p.tick() + 1 }
 
 // isBefore reports whether the worker is sure to come to a tick: it is turning the wheel, and has not reached the tick.

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// Bind binds a Timeout that is a field of your own struct to the timer and to a task. Call it once, before other
-// goroutines know the struct. Then Reset and ResetAt arm it any number of times, and seldom allocate.
+// Bind binds a Timeout that is a field of your own struct to the timer and to a task. Call Bind once, before other
+// goroutines know the struct. Then Reset and ResetAt arm the Timeout any number of times. They allocate nothing, except
+// the first time, when nothing has been pending for a while, or when the deadline becomes earlier.
 //
 // Before you use the struct for something else, call Cancel and then [Timeout.WaitRunning]. Never copy or overwrite the
-// Timeout: to clear the struct, clear its other fields.
+// Timeout. To clear the struct, clear its other fields.
 //
 // Bind panics if the timeout or the task is nil, or if the timeout is bound already.
 func (t *Timer) Bind(to *Timeout, task Task) {
@@ -33,7 +34,7 @@ func (t *Timer) Bind(to *Timeout, task Task) {
 	to.word.Store(bits | to.sum()<<sumShift)
 }
 
-// checkBound panics if the timeout is nil, or if neither NewTimeout nor Bind has bound it. Method is the name of the caller.
+// checkBound panics if the timeout is nil, or if neither NewTimeout nor Bind has bound it. The panic names the method.
 func (to *Timeout) checkBound(method string) {
 	if to == nil || to.timer == nil {
 		panic(to.unbound(method))
@@ -48,18 +49,17 @@ func (to *Timeout) unbound(method string) string {
 	return "hashedwheel: Timeout." + method + ": Timer.Bind has not been called, or the Timeout was overwritten"
 }
 
-// Reset arms the timeout in every state, so that its task runs after delay from now. Active reports whether it was
-// still pending: then the old deadline no longer counts. If it was not, its last run may still be in progress, and may
-// overlap with the next one. So a debounce by AfterFunc and Reset may run a slow function several times at once. A
-// repeating timeout does not.
+// Reset arms the timeout in every state, so that its task runs after delay from now. The result active is true if the
+// timeout was still pending: then the old deadline no longer counts.
 //
-// For a repeating timeout, Reset moves the next run, and later runs follow from there. Reset(0) means run now, and
-// Cancel and Reset are pause and resume. The runs of a repeating timeout never overlap.
+// If the timeout was not pending, its last run may still be in progress, and may overlap with the next one. So a
+// debounce by AfterFunc and Reset may run a slow function several times at once. The runs of a repeating timeout never
+// overlap. For a repeating timeout, Reset moves the next run, and later runs follow from there. Reset(0) means run now.
+// Cancel and Reset are pause and resume.
 //
-// Reset fails with ErrStopped after Stop. If the timeout was not pending, it may also fail with ErrTooManyPending or
-// ErrGroupClosed. After an error nothing has changed, and active is false. A timeout that does not repeat is no
-// longer pending when its task runs. So a Reset from inside the task may fail with ErrTooManyPending: see
-// WithMaxPending.
+// Reset fails with ErrStopped after Stop. If the timeout was not pending, Reset may also fail with ErrTooManyPending or
+// ErrGroupClosed. After an error nothing has changed, and active is false. A timeout that does not repeat is no longer
+// pending when its task runs. So a Reset from inside the task may fail with ErrTooManyPending: see WithMaxPending.
 //
 // Reset panics if Bind has not bound the field.
 func (to *Timeout) Reset(delay time.Duration) (active bool, err error) {
@@ -77,9 +77,10 @@ func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 	return to.reset(tick, false)
 }
 
-// Move is Reset for a timeout that is pending and whose boundary has not passed, and reports whether it has moved the timeout. If
-// Move returns false, nothing has changed: the task is due, even if it has not been started yet, or the timeout is not pending, or
-// the timer is stopped. While a repeating task runs, its boundary has passed, unless a Reset has moved the next run.
+// Move is Reset for a timeout that is pending and whose tick boundary has not passed. It reports whether it has moved
+// the timeout. If Move returns false, nothing has changed: the timeout is not pending, its boundary has passed, or the
+// timer is stopped. A boundary may have passed although the task has not been started yet. While a repeating task runs,
+// its boundary has passed, unless a Reset has moved the next run.
 func (to *Timeout) Move(delay time.Duration) bool {
 	to.checkNil()
 	word := to.word.Load()
@@ -99,7 +100,7 @@ func (to *Timeout) moveAt(deadline time.Time) bool {
 	return status(word) == pending && to.moveTo(tick, word, c.Now())
 }
 
-// moveTo is Move to a tick. Word is from before the clock has told the tick now.
+// moveTo is Move to a tick. The caller reads word first, and then the tick now from the clock.
 func (to *Timeout) moveTo(tick, word, now uint64) bool {
 	if to.dueTick(word) <= now {
 		return false
@@ -118,8 +119,9 @@ func (to *Timeout) moveTo(tick, word, now uint64) bool {
 //	never armed                                  revive, armEnded   fills its first slot             yes
 //	unarmed or ended otherwise                   revive, armEnded   fills a second slot, or pushes   yes
 //
-// If the tick does not lie ahead, it becomes the next one. But a pending timeout that stays in its first slot or in a bucket
-// may get a tick that has passed: the worker comes by the old tick, which is not later, and finds it due.
+// If the tick does not lie ahead, it becomes the next one, with one exception. A pending timeout that stays in its first
+// slot or in a bucket may get a tick that has passed. The worker comes by the old tick, which is not later, and finds the
+// timeout due.
 func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
 	t := to.timer
 	for ok := false; !ok && err == nil; {
@@ -157,7 +159,8 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 //
 //   - On an inbox, and in a second slot, it may: the worker takes it in its next round, and the caller wakes the worker in time.
 //   - In its first slot it may if the tick is not earlier, because the worker looks there by the old tick. That also holds for
-//     one that was canceled, until it is dropped. To drop it changes the word, and then the caller's compare-and-swap fails.
+//     one that was canceled, until it is dropped. Dropping it changes the word, and then the compare-and-swap of the caller
+//     fails.
 //   - In a bucket it may if the tick is not earlier and the worker has not reached the old one, where it reads the word. If the
 //     worker comes there first, a runner checks it: see rule 3 of timeout.go. While its task runs, repeating.rearm reads the
 //     word when the run is over.
@@ -172,8 +175,8 @@ func (t *Timer) stays(word, tick uint64) bool {
 	}
 }
 
-// The functions below return what to call wakeFor with: the tick at which the timeout is due, or soon, or one of these. If ok is
-// false, the word has changed meanwhile, or there is an error.
+// The functions below return the argument for wakeFor: the tick at which the timeout is due, or soon, or one of the values
+// below. If ok is false, the word has changed meanwhile, or there is an error.
 const (
 	notNeeded  = math.MaxUint64 // the worker comes in time anyway; ticks.Never would wake one that rests
 	checkInbox = 0              // as soon, and the caller calls relieveInbox
@@ -223,9 +226,9 @@ func (to *Timeout) revive(word, tick uint64) (wake uint64, ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
 	if t.stays(word, tick) && word&hooked == 0 && t.limit.max == 0 {
-		// Nothing is pushed, so no gate is needed. It would make a Reset and a Cancel take 85 ns instead of 54. Stop clears the
-		// bit by a compare-and-swap (handBack): if that comes first, setTick fails. If setTick comes first, Stop finds the
-		// timeout pending.
+		// Nothing is pushed, so the gate, which costs two locked operations, is not needed. Stop clears the bit by a
+		// compare-and-swap (handBack). If that comes first, setTick fails. If setTick comes first, Stop finds the timeout
+		// pending.
 		if wake, ok = to.setTick(word, tick); ok {
 			s.armed.Add(1)
 		}

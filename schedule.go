@@ -28,25 +28,26 @@ func (t *Timer) ScheduleWithFixedDelay(task Task, initialDelay, delay time.Durat
 
 // A Schedule says when a repeating task runs. A parsed expression of robfig/cron is a Schedule.
 type Schedule interface {
-	// Next returns the time of the next run, or the zero Time if there is none. Prev is the present time in the first
-	// call, and then the time at which the last run was due. For a pause after a run, such as a backoff, return
-	// time.Now().Add(pause), whose monotonic reading makes it a pause.
+	// Next returns the time of the next run, or the zero Time if there is none. In the first call, prev is the present
+	// time. Later it is the time at which the last run was due. For a pause after a run, such as a backoff, return
+	// time.Now().Add(pause). Its monotonic reading makes it a pause.
 	//
-	// Prev is in time.Local in the first call, and then in the location of the time that Next returned last.
+	// The location of prev is time.Local in the first call, and then that of the time that Next returned last.
 	//
-	// If runs were missed, or the wall clock is set back, Next is called again, with the present time. Next is not called
-	// after a run during which the timeout was canceled or reset. A panic in Next ends the schedule.
+	// If runs were missed, or the wall clock is set back, Next is called again, with the present time. Next is not
+	// called after a run during which the timeout was canceled or reset. A panic in Next ends the schedule.
 	Next(prev time.Time) time.Time
 }
 
-// Schedule is like ScheduleAtFixedRate, except that the schedule says when the runs are due. A run whose tick boundary
-// has passed starts at once, and Next then gets the last boundary as prev. But the first run waits for the next
-// boundary, and at most one run starts in each tick. When Next returns the zero Time, the timeout expires. If the first
-// time is zero, or the schedule is nil or invalid, Schedule returns an error.
+// Schedule is like ScheduleAtFixedRate, except that the schedule says when the runs are due. When Next returns the zero
+// Time, the timeout expires. If the first time is zero, or the schedule is nil or invalid, Schedule returns an error.
 //
-// Runs follow the wall clock, except for Every and pauses. If the clock was set, or the machine has slept, the next run
-// is late by at most a minute and a tick, and never early. One run makes up for all that were missed meanwhile. For
-// this the timer wakes up once a minute while such a run is pending.
+// If the tick boundary of a run has passed, the run starts at once, and Next then gets the last boundary as prev. The
+// first run is an exception: it waits for the next boundary. At most one run starts in each tick.
+//
+// Runs follow the wall clock, except for Every and pauses. When the clock was set, or the machine has slept, the next
+// run is late by at most a minute and a tick, and never early. One run makes up for all runs that were missed
+// meanwhile. For this the timer wakes up once a minute while such a run is pending.
 func (t *Timer) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	r, err := bySchedule(task, schedule)
 	if err != nil {
@@ -58,7 +59,7 @@ func (t *Timer) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	return t.newTimeout(r, hooked, r.tick)
 }
 
-// byPeriod arms a timeout that runs once each period. What is the name of the period in errors.
+// byPeriod arms a timeout that runs once each period. Errors call the period what.
 func (t *Timer) byPeriod(what string, task Task, initialDelay, period time.Duration, fromEnd bool) (*Timeout, error) {
 	task, _ = prepareTask(task)
 	switch {
@@ -198,8 +199,8 @@ func (r *repeating) inZone(at time.Time) time.Time {
 
 func (r *repeating) ran(to *Timeout) (again bool) { return r.goOn(to, true) }
 
-// goOn arms the timeout at work for its next run, or ends it. Over says that a run is over. Otherwise only the schedule is
-// asked, and no run is counted, except for a last one if the schedule has ended: then the timeout counts as expired.
+// goOn arms the timeout at work for its next run, or ends it. If over is true, a run is over. Otherwise goOn only asks the
+// schedule and counts no run. If the schedule has ended, the timeout counts as expired in both cases.
 func (r *repeating) goOn(to *Timeout, over bool) (again bool) {
 	more := false
 	defer func() { // also if Next ends its goroutine
@@ -241,8 +242,9 @@ func (r *repeating) next(t *Timer) (more bool) {
 	return true
 }
 
-// notBefore returns the tick of a run that was due before: the current one, so that the run follows at once. If a run has
-// begun in the current tick already, or none at all, it returns the next one. A fixed rate has no such limit.
+// notBefore returns the tick for a run that was due before. This is the current tick, so that the run follows at once. If
+// a run has begun in the current tick already, or no run has begun at all, this is the next tick. A fixed rate has no
+// such limit.
 func (r *repeating) notBefore(c *ticks.Clock) uint64 {
 	now := c.Now()
 	if r.begun == now || r.begun == 0 {
@@ -280,7 +282,7 @@ func (r *repeating) plan(t *Timer, next, due time.Time) {
 }
 
 // rearm arms a timeout at work again, or ends it. If ok is false, the word has changed, and the caller must call rearm again.
-// If it is true, again reports that the timeout is due and still with its runner. That is never so if over is false.
+// If ok and again are true, the timeout is due and still with its runner. If over is false, again is false.
 func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 	t := to.timer
 	s := t.queue.stripe()
@@ -330,8 +332,8 @@ func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 	return false, true
 }
 
-// runOver counts a run of a repeating timeout that is over. Armed says that the timeout was armed for the next run, or was
-// canceled or returned before that. A run in progress does not count as expired, because the timeout is still pending.
+// runOver counts a run of a repeating timeout that is over. If armed is true, the timeout was armed for the next run, or
+// was canceled or returned before that. A run in progress does not count as expired, because the timeout is still pending.
 func (s *stripe) runOver(armed bool) {
 	if armed {
 		s.runs.Add(1)
@@ -340,14 +342,16 @@ func (s *stripe) runOver(armed bool) {
 	}
 }
 
-// Every returns a schedule with a fixed interval, which must be positive. Each run is due a multiple of the interval after
-// the call of Schedule, without drift. If runs are missed, because the task was slow or the machine was busy, one run makes
-// up for them at once, and the one after that is due at the next multiple. At most one run starts in each tick. After a
-// Reset, the multiples count from the run that it has moved.
+// Every returns a schedule with a fixed interval, which must be positive. Each run is due a multiple of the interval
+// after the call of Schedule, without drift. Runs may be missed, because the task was slow or the machine was busy.
+// Then one run makes up for them at once, and the next run is due at the next multiple. At most one run starts in each
+// tick.
 //
-// To end after some runs, or to log each, wrap the task, not the schedule: the task may call Cancel. A Schedule of your own
-// that embeds this one, or calls its Next, has no fixed interval: it follows the wall clock, and a missed run moves all
-// later ones.
+// After a Reset, the multiples count from the time of the run that the Reset has moved.
+//
+// To end after some runs, or to log each run, wrap the task and not the schedule: the task may call Cancel. A Schedule
+// of your own that embeds the result of Every, or calls its Next, has no fixed interval. Such a schedule follows the
+// wall clock, and a missed run moves all later runs.
 func Every(interval time.Duration) Schedule { return every(interval) }
 
 type every time.Duration
@@ -355,9 +359,9 @@ type every time.Duration
 func (e every) Next(prev time.Time) time.Time { return prev.Add(time.Duration(e)) }
 
 // Jitter returns a schedule that delays each run of s at random, so that many tasks do not run at once. The delays are
-// evenly distributed, from zero to the fraction, 0 to 1, of the time since the run before, or of the pause. They do not
-// add up, because Timer.Schedule gives s the time without the delay. In a Schedule of your own that embeds this one, or calls
-// its Next, they do. So pass your own to Jitter instead.
+// evenly distributed, from zero to a fraction of the time since the run before, or of the pause. The fraction is 0 to
+// 1. The delays do not add up, because Timer.Schedule gives s the time without the delay. To use a Schedule of your
+// own, pass it to Jitter. If your Schedule embeds the result of Jitter or calls its Next, the delays add up.
 func Jitter(s Schedule, fraction float64) Schedule {
 	if j, ok := s.(*jittered); ok {
 		return &jittered{j.exact, append(slices.Clip(j.jitter), fraction)}
@@ -365,7 +369,8 @@ func Jitter(s Schedule, fraction float64) Schedule {
 	return &jittered{s, jitter{fraction}}
 }
 
-// A jittered is a schedule with jitter. Exact has none, because times counted from a jittered time would drift.
+// A jittered is a schedule with jitter. The schedule exact has none, because times counted from a jittered time
+// would drift.
 type jittered struct {
 	exact  Schedule
 	jitter jitter
@@ -386,8 +391,8 @@ func (j jitter) add(next, prev time.Time) time.Time {
 	return next.Add(j.of(next.Sub(prev)))
 }
 
-// of returns the jitter of a run that is due when gap has passed since the run before. Gap and jitter together fit a Duration. To
-// add them to a time may overflow once, and is then negative.
+// of returns the jitter of a run that is due when gap has passed since the run before. The sum of gap and jitter fits a Duration.
+// Adding the sum to a time may overflow once. The result is then negative.
 func (j jitter) of(gap time.Duration) time.Duration {
 	sum := gap
 	for _, fraction := range j {

@@ -1,6 +1,6 @@
 package hashedwheel
 
-// Stats are the counts of a timer: docs/guide.md explains them. When no call is in progress,
+// Stats are the counts of a timer. The guide, docs/guide.md, explains each. When no call is in progress,
 //
 //	Accepted == Expired + Canceled + Returned + Pending
 //
@@ -39,7 +39,8 @@ type LevelStats struct {
 	Timeouts int // timeouts in the buckets, also canceled ones that are yet to be removed
 }
 
-// Stats returns the counts, from slightly different moments. It never waits for the timer, and may be called often.
+// Stats returns the counts, from slightly different moments. It never waits until the timer has finished a round,
+// and may be called often.
 func (t *Timer) Stats() (st Stats) {
 	ended, left := t.counts()
 	st.Pending, st.Accepted = left, ended.all()+uint64(left)
@@ -116,8 +117,8 @@ func (t *Timer) running() (tasks, goroutines int) {
 }
 
 // counts returns how many timeouts have ended, and how many are pending, without the runs of repeating ones. It reads the ends
-// first, because each timeout is armed before it ends. Timeouts that end in between make left too large, so counts uses the
-// readings with the fewest of them.
+// first, because each timeout is armed before it ends. Timeouts that end between the readings make left too large. So
+// counts reads several times, and uses the readings between which the fewest have ended.
 func (t *Timer) counts() (ended ends, left int) {
 	t.checkMade()
 	var accepted uint64

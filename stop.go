@@ -31,8 +31,9 @@ import (
 // After step 4 no pending timeout leaves its place, so steps 4 and 5 find them all. A Reset may still change its tick, or give
 // it a second slot. A Cancel may end it: it changes the word even if the gate is shut.
 //
-//  - NewTimeout does not enter the gate. Either it finds its slot closed, or Stop finds the timeout there: see nursery.go. Nor
-//    need a Reset that leaves the timeout where it is, or that gives it a second slot: Stop finds it in the first one.
+//  - Two calls do not enter the gate. NewTimeout either finds its slot closed, or Stop finds the timeout there: see
+//    nursery.go. After a Reset that leaves the timeout where it is, or that gives it a second slot, Stop finds the timeout in
+//    its old place.
 //  - A runner that has taken a timeout before step 4 may be about to claim it. Stop takes that timeout too, and the first
 //    compare-and-swap decides whether it expires or is returned. If it expires, its task may be at its first instruction when
 //    Stop returns.
@@ -43,16 +44,17 @@ import (
 //  - Goroutines inside run no user code. They block only on the locks of pools and groups. The holders of these
 //    never wait for goroutines inside, so Stop waits only until each has had a processor.
 
-// Stop ends the timer and returns the timeouts that were pending, in no order. After it returns, no further timeout
-// expires, and arming one fails with ErrStopped. Stop may be called more than once and from anywhere, even from
-// inside a task: one caller gets the timeouts, all others nil. Tasks may still be running or starting: see Shutdown.
+// Stop ends the timer and returns the timeouts that were pending, in no order. After Stop has returned, no further
+// timeout expires, and arming one fails with ErrStopped. Tasks may still be running or starting: see Shutdown. Stop may
+// be called more than once, and from anywhere, also from inside a task. One caller gets the timeouts, and the others
+// get nil.
 //
-// The returned timeouts are neither expired nor canceled, and their tasks do not run. To run such a task yourself, first
-// call Cancel, which returns true to one caller. Among the timeouts are repeating ones, even if their task is running,
-// and those of a keyed.Map. Those of Sleep and package clock are canceled and not returned.
+// After Stop, callbacks no longer run, and a goroutine that waits for one waits forever, unless the task is a
+// [Canceler]. Stop servers first, the timer last.
 //
-// Nothing tells a goroutine that waits for one of these tasks, unless the task is a [Canceler]. So first end what arms
-// timeouts and waits for them, such as a server and its connections, and then stop the timer.
+// The returned timeouts are neither expired nor canceled. To run such a task yourself, first call Cancel, which returns
+// true to one caller. Repeating timeouts are among them, even while their task is running, and so are those of a
+// keyed.Map. Stop cancels the timeouts of Sleep and of package clock, and does not return them.
 func (t *Timer) Stop() []*Timeout {
 	t.clock.Check()
 	if !t.queue.shut.CompareAndSwap(false, true) { // this shuts the gate
@@ -68,8 +70,9 @@ func (t *Timer) Stop() []*Timeout {
 // Called by Stop.
 func (t *Timer) collectPending() (left []*Timeout) {
 	t.worker.halt()
-	// After the gate was shut: a producer raises inside before it reads shut. So either it finds the gate shut, or this waits for
-	// it. One that raises inside after that had found the gate open before, and does so once.
+	// This comes after the gate was shut, and a producer raises inside before it reads shut. So either the producer finds the
+	// gate shut, or Stop waits for it. A producer that raises inside after that wait has read shut before, and leaves at once
+	// when it reads shut again.
 	t.queue.awaitZero(inside)
 	left = make([]*Timeout, 0, t.Pending())
 	take := func(to *Timeout) {
@@ -159,9 +162,9 @@ func (to *Timeout) handBack() bool {
 }
 
 // Shutdown stops the timer as Stop does, and waits until all tasks that were started have returned and every Canceler
-// has been notified, even if its Cancel overlaps with Shutdown. If the context is done first, it also returns the
-// context's error. Inside a task, or other code that the timer calls, it always waits for the context. To get the
-// timeouts before the wait, call Stop first.
+// has been notified, even if its Cancel overlaps with Shutdown. If the context is done first, Shutdown also returns
+// the context's error. Inside a task, or other code that the timer calls, Shutdown always waits for the context. To
+// get the timeouts before the wait, call Stop first.
 func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	left := t.Stop()
 	t.queue.awaitZero(notifying) // after Stop, so that no other Cancel can end a timeout

@@ -9,7 +9,9 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// The house in brief
+// The parts in brief
+//
+// This is the first step of "Reading the code" in CONTRIBUTING.md, which has the other steps and a glossary.
 //
 // Producers are the goroutines that call the methods. The worker is the one goroutine that turns the wheel, in rounds: at a tick
 // boundary it takes timeouts off the queue, and hands over those that are due. Runners are the goroutines that run tasks.
@@ -67,9 +69,9 @@ const (
 // three read it:
 //
 //   - Cancel: a timeout that was reset, or bound, stays in its nursery, because it is likely to be reset again.
-//   - worker.reconcile: if it is set, the tick may have passed when it was set, and then the worker is not late. And each Reset that
-//     pushes sets it, while to put a run off (wall.go) does not. So if a listed, pending timeout comes off an inbox without it,
-//     its runner has pushed it, and it has left the list.
+//   - worker.reconcile: if the bit is set, the tick may have passed when the Reset set it, and then the worker is not late. Each
+//     Reset that pushes sets the bit, and putting a run off (wall.go) does not. So if a listed, pending timeout comes off an inbox
+//     without the bit, its runner has pushed it, and it has left the list.
 //   - repeating: the runs after this one count from the tick, and this one does not follow the wall clock.
 
 // Where a timeout is
@@ -93,20 +95,20 @@ const (
 //
 //  1. A goroutine that sets young fills a slot, and one that sets queued pushes. One that finds either bit set only changes the
 //     word. There is one exception: a Reset of a young timeout to an earlier tick sets hurried and fills a second slot. The
-//     worker or Stop takes the timeout off the queue. It clears the bits in the compare-and-swap that reads the rest of the
-//     word. For a canceled timeout in a nursery, its Cancel or a producer may do this too (nursery.go). If the worker finds a
-//     queued timeout in a slot, it leaves it on its inbox: see worker.dequeue.
+//     worker or Stop takes the timeout off the queue. Taking it clears the bits in the compare-and-swap that reads the rest of
+//     the word. For a canceled timeout in a nursery, its Cancel or a producer may do this too (nursery.go). If the worker finds
+//     a queued timeout in a slot, it leaves it on its inbox: see worker.dequeue.
 //  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
 //     may be late, and no other. (If it is preempted in worker.wake, which it may call after that, all are late.) NewTimeout
-//     needs no gate: if Stop has closed the slots, it drops its timeout, which nobody else knows.
+//     needs no gate: if Stop has closed the slots, NewTimeout drops its timeout, which no other goroutine knows.
 //  3. A pending timeout that is not on the queue is in at least one of three places: in a bucket at a tick not later than its
-//     own, on a list of due timeouts, or with the worker or a runner. Its tick may be later than the one that has brought it
-//     there: a Reset has set it, or it was put off (wall.go). Then the worker that visits it places it for that tick, and a
-//     runner sends it back: it queues it.
+//     own, on a list of due timeouts, or with the worker or a runner. The tick of the timeout may be later than the one that
+//     has brought it there, because a Reset has set it, or it was put off (wall.go). Then the worker that visits the timeout
+//     places it for the later tick, and a runner that has it queues it.
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. After a Reset, the worker may
 //     put a timeout on the list while a runner still has it: one of the two claims wins, and neither is early.
-//  5. While a timeout is at work, it is not claimed, and does nothing in a bucket or on a list, so its runs never overlap.
-//     When the run is over, the runner arms it again or ends it, as the word says then.
+//  5. A timeout at work is not claimed, and an entry for it in a bucket or on a list has no effect. So its runs never
+//     overlap. When the run is over, the runner reads the word, and arms the timeout again or ends it.
 
 // Ticks fill the rest of the word exactly.
 var _ [ticks.Bits]struct{} = [64 - tickShift]struct{}{}
@@ -176,8 +178,8 @@ type Timeout struct {
 	// Shared.
 	word atomic.Uint64
 
-	// Owned by the worker. Bucket is 0, or a bucket (wheel.placeOf), or says when the timeout was put on a list (listedAt). Pos
-	// is the position there.
+	// Owned by the worker. The field bucket is 0, or a bucket (wheel.placeOf), or the time at which the timeout was put on a
+	// list (listedAt). The field pos is the position there.
 	bucket, pos uint32
 
 	// On an inbox: the timeout below. See stripe.

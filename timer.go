@@ -67,9 +67,9 @@ type Timer struct {
 	reviving sync.Mutex // if there is a limit, held while a timeout that is not pending is reset
 }
 
-// NewTimeout arms a timeout that runs task once, after delay. With a delay of zero or less, it expires at the next
-// tick boundary, never inside the call. With a deadline that cannot be represented, it never expires. The error is
-// ErrNilTask, ErrStopped or ErrTooManyPending, and then the task does not run.
+// NewTimeout arms a timeout that runs task once, after delay. With a delay of zero or less, the timeout expires at the
+// next tick boundary, never inside the call. With a deadline too far off to be represented, such as 292 years
+// after New, it never expires. The error is ErrNilTask, ErrStopped or ErrTooManyPending. After an error the task does not run.
 func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	task, bits := prepareTask(task)
 	if task == nil {
@@ -78,12 +78,14 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	return t.newTimeout(task, bits, t.clock.DueIn(delay))
 }
 
-// NewTimeoutAt is like NewTimeout, with a deadline instead of a delay. A deadline that has passed counts as a delay
-// of zero. For a deadline with a monotonic reading, which time.Now returns and Add keeps, the clock is seldom read. A
-// deadline without one becomes a delay by the wall clock during the call: setting the wall clock later has no effect. The
-// zero Time is an error, because in other packages it means that there is no deadline.
+// NewTimeoutAt is like NewTimeout, with a deadline instead of a delay. A deadline that has passed counts as a delay of
+// zero. The zero Time is an error, because in other packages it means that there is no deadline.
 //
-// If only one of the caller and the timer is in a synctest bubble, NewTimeoutAt may panic, and seldom arms the timeout all
+// If the deadline has a monotonic reading, as a result of time.Now and Add has, NewTimeoutAt reads the clock only to
+// wake the timer, to check a deadline that seems to have passed, and in one of some 256 calls. If the deadline has
+// none, NewTimeoutAt compares it with the wall clock once. Setting the wall clock later has no effect.
+//
+// If only one of the caller and the timer is in a synctest bubble, NewTimeoutAt may panic. The timeout may be armed all
 // the same.
 func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
 	prepared, bits := prepareTask(task)
@@ -107,7 +109,7 @@ func (t *Timer) AfterFuncAt(deadline time.Time, f func()) (*Timeout, error) {
 	return t.NewTimeoutAt(plainFunc(f), deadline)
 }
 
-// newTimeout arms a new timeout for a tick that lies ahead. Task and bits come from prepareTask.
+// newTimeout arms a new timeout for a tick that lies ahead. The caller gets task and bits from prepareTask.
 func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	s := t.queue.stripe()
 	to := &Timeout{timer: t, task: task}
@@ -132,7 +134,7 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 }
 
 // refuse counts a call that has got no slot of the limit, or has found the timer stopped, and returns its error. Slots may be in
-// use although the timer is stopped: other calls take them before they find out.
+// use although the timer is stopped, because other calls take them before they see that.
 func (t *Timer) refuse() error {
 	if t.queue.shut.Load() {
 		t.refusedStopped.Add(1)
@@ -142,13 +144,14 @@ func (t *Timer) refuse() error {
 	return ErrTooManyPending
 }
 
-// isPast reports whether a tick has passed. Most often the worker has reached it, and the clock need not be read.
+// isPast reports whether a tick has passed. It reads the clock only if the worker has not reached the tick.
 func (t *Timer) isPast(tick uint64) bool {
 	return tick <= t.worker.progress.tick() || tick <= t.clock.Now()
 }
 
-// ahead returns the tick if it lies ahead, and otherwise the next tick. Most often the worker tells, and the clock need not be
-// read. A tick that the worker has not reached because it is late counts as ahead: the worker comes to it in its next round.
+// ahead returns the tick if it lies ahead, and otherwise the next tick. If the progress or the state of the worker shows
+// that it does, ahead reads no clock. A tick that the worker has not reached because it is late counts as ahead. The
+// worker comes to that tick in its next round.
 func (t *Timer) ahead(tick uint64) uint64 {
 	if t.worker.progress.isBefore(tick) {
 		return tick
@@ -189,8 +192,8 @@ type limit struct {
 	_     [64]byte
 }
 
-// acquire takes a slot if there is one. To add 1 first, and to subtract it again if that is too much, would refuse others
-// without need.
+// acquire takes a slot if there is one. It uses compare-and-swap, not Add(1) and undo: one caller's overshoot could
+// refuse another although a slot is free.
 func (l *limit) acquire() bool {
 	if l.max == 0 {
 		return true

@@ -27,10 +27,13 @@ import (
 
 const walkChunk = 1 << 10
 
-// Tasks returns an iterator over the tasks of pending timeouts, as [Timeout.Task] returns them, each with the tick boundary
-// at which it is due, in no order. No timeout comes twice. One that is pending during the whole loop comes once, even if it is
-// due and waits. But it may be missed if it was reset, or if a run of it ends during the loop. The loop may call every method, and
-// makes the timer wait for microseconds at a time. During the loop, some 1,000 timeouts that have ended may stay in memory.
+// Tasks returns an iterator over the tasks of pending timeouts, as Timeout.Task returns them, in no order. With each
+// task comes the tick boundary at which it is due. No timeout comes twice. A timeout that is pending during the whole
+// loop comes once, even if it is due and waits. It may be missed if it was reset, or if one of its runs ends during the
+// loop.
+//
+// The loop may call every method, and makes the timer wait for microseconds at a time. During the loop, some 1,000
+// timeouts that have ended may stay in memory.
 //
 // The tasks of Sleep and of the packages of this module have a method String, which says what they are.
 func (t *Timer) Tasks() iter.Seq2[Task, time.Time] {
@@ -46,8 +49,9 @@ func (t *Timer) walk(yield func(to *Timeout) bool) {
 	_ = k.rings() && k.wheel() && k.pool(&t.tasks) && k.pool(&t.light)
 }
 
-// eachRun calls f once for each run that is in progress, except those of light tasks, which are short. Over is closed when the
-// run is over. On the other side of a synctest bubble eachRun finds none, because the channel would belong to the wrong side.
+// eachRun calls f once for each run that is in progress, except runs of light tasks, which are short. The channel over is
+// closed when the run is over. On the other side of a synctest bubble eachRun finds no run, because the channel would belong
+// to the wrong side.
 func (t *Timer) eachRun(f func(to *Timeout, over <-chan struct{})) {
 	t.checkMade()
 	if t.clock.Foreign() {
@@ -237,8 +241,8 @@ func (k *walk) wheel() (more bool) {
 	return true
 }
 
-// buckets finds some timeouts in buckets of a level, from an index on. Pos is how many entries there are left to visit in
-// the first bucket, or negative for all. It returns where to go on.
+// buckets finds some timeouts in buckets of a level, from an index on. In the first bucket, pos entries are left to
+// visit, or all if pos is negative. The results say where to go on.
 func (k *walk) buckets(level int, index uint64, pos int) (nextIndex uint64, nextPos int) {
 	w := &k.timer.worker
 	w.mu.Lock()

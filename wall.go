@@ -8,9 +8,9 @@ import (
 
 // Runs by the wall clock
 //
-// A timer counts monotonic time. Nobody sets it, and on Linux it stands still while the machine sleeps. So a run that is
-// due at a time of the wall clock is armed for a minute ahead at most: for its own tick, or for the next step if that
-// comes first. When that tick has come, the wall clock decides:
+// A timer counts monotonic time, which is never set, and which on Linux stands still while the machine sleeps. So a run
+// that is due at a time of the wall clock is armed for a minute ahead at most. Its tick is its own, or that of the next
+// step if that comes first. When the tick has come, the wall clock decides:
 //
 //	the run is      the worker, or a runner before its claim   the runner that has claimed the timeout
 //	not due yet     puts it off, to a later tick
@@ -22,10 +22,10 @@ import (
 //   - Set back means that the clock shows a time before the one from which the schedule has counted, by more than steady. Such a
 //     run is not put off. So if a run that is not due yet is claimed, the clock was set back.
 //   - All runs of a timer have the same steps, so it wakes up once a minute for all of them.
-//   - To put a run off changes the tick in the word, and nothing else, as a Reset to a later tick may do. But it counts
-//     nowhere, and the bit moved stays clear.
+//   - Putting a run off changes only the tick in the word, as a Reset to a later tick may do. But no counter counts it,
+//     and the bit moved stays clear.
 //   - A Reset asks for a delay, not for a time of the wall clock. So the wall clock decides nothing while the bit moved is
-//     set. Nor does it after a pause.
+//     set, or after a pause.
 
 // steady is how late a run may be, besides a tick, because the machine is busy, and how far the clock may be set back by a
 // correction. Neither changes the times of the schedule.
@@ -91,9 +91,9 @@ func (run *wallRun) putOff(to *Timeout, word uint64) bool {
 	return true
 }
 
-// claimed returns what the wall clock shows when a runner has claimed the run, and for how long the run has been due. Late is
-// negative if the clock was set back. Then asked is the time from which to ask the schedule: the present wall clock less the
-// time since run.seen. So a run that has come due since then is late, not missed.
+// claimed returns what the wall clock shows when a runner has claimed the run, and for how long the run has been due. If the
+// clock was set back, late is negative. Then asked is the time from which to ask the schedule: the present wall clock less
+// the time since run.seen. So a run that has come due since then is late, not missed.
 func (run *wallRun) claimed(t *Timer) (wall time.Time, late time.Duration, asked time.Time) {
 	now := time.Now()
 	wall = t.wall.At(now)

@@ -47,7 +47,7 @@ type wheel struct {
 	putOff func(to *Timeout, word uint64) bool // Timeout.putOff: called before a timeout with a hook is emitted
 }
 
-// newWheel returns an empty wheel at tick now. Size, the number of buckets on each level, is a power of two.
+// newWheel returns an empty wheel at tick now. The number of buckets on each level is size, a power of two.
 func newWheel(size, levels int, now uint64) *wheel {
 	w := &wheel{levels: make([]level, levels), bits: uint(bits.TrailingZeros(uint(size))), now: now, nextVisit: ticks.Never, chunk: visitChunk}
 	w.spanShift = max(w.bits, 1) - 1
@@ -181,7 +181,8 @@ func (w *wheel) enterSpans(i int, first, last uint64) {
 // isBehind reports whether entries are in buckets whose span has come.
 func (w *wheel) isBehind() bool { return len(w.overdue) > 0 }
 
-// visitChunk is how many entries the worker checks before it checks the clock again: some 50 microseconds.
+// visitChunk is how many entries the worker checks before it checks the clock again. It is small, so that the
+// worker is not late by it.
 const visitChunk = 1 << 10
 
 // visitOverdue goes on with the visits of overdue. One half of the entries that it checks are of the newest visits, so that what
@@ -233,9 +234,9 @@ func (w *wheel) begin(level int, index, last uint64) visit {
 	return visit{level: level, index: index, last: last, left: b.n}
 }
 
-// goOn checks up to n entries, and returns how many it has checked. An entry for a later span stays. Of the others, what the word
-// says then decides: a timeout that is due is emitted, unless it is put off. One that is due later is placed again, or stays if
-// its bucket is the same. Any other is dropped.
+// goOn checks up to n entries, and returns how many it has checked. An entry for a later span stays. For the others goOn reads
+// the word of the timeout. A timeout that is due is emitted, unless it is put off. A pending one that is due later is placed
+// again, or stays if its bucket is the same. Any other is dropped.
 func (w *wheel) goOn(v *visit, n int) (checked int) {
 	l := &w.levels[v.level]
 	b := &l.buckets[v.index]
@@ -245,8 +246,8 @@ func (w *wheel) goOn(v *visit, n int) (checked int) {
 	v.left = min(v.left, b.n) // others may have been removed
 	n = min(n, v.left)
 	was, left, place := b.n, b.n, w.placeOf(v.level, v.index)
-	// Like the ticks of the entries, these count from the base of the bucket. Entries from end on stay. Least is the least that
-	// stays.
+	// Like the ticks of the entries, these count from the base of the bucket. Entries from end on stay, and least is the least
+	// of these.
 	base, end, least := b.base, (v.last+1)<<l.shift-b.base, uint64(math.MaxUint32)+1
 	for pos := v.left - 1; pos >= v.left-n; pos-- {
 		p, i := b.piece(pos)
@@ -299,12 +300,11 @@ func (w *wheel) goOn(v *visit, n int) (checked int) {
 
 // Cascading
 //
-// When the wheel enters the span of a bucket on an upper level, all its timeouts must be on a lower level. A bucket
-// may hold millions, and moving one costs 20 ns, or 100 ns in cold memory. So the worker moves them while the wheel
-// goes through the span before, a few at a time, between the ticks. No timeout of the span is added meanwhile: a turn of
-// the level below is two spans, so that level reaches the end of the span. For a few entries the worker does not wake
-// up, because these can wait until the wheel enters their span: see worthWaking. Without the cascade, the timeouts of a bucket of
-// a million are 20 to 100 ms late: see TestCascadeComesDownInTime.
+// When the wheel enters the span of a bucket on an upper level, all its timeouts must be on a lower level. A bucket may hold
+// millions, and their memory may be in no cache. So the worker moves them while the wheel goes through the span before, a few at
+// a time, between the ticks. No timeout of the span is added meanwhile: a turn of the level below is two spans, so that level
+// reaches the end of the span. For a few entries the worker does not wake up, because these can wait until the wheel enters their
+// span: see worthWaking. Without the cascade, the timeouts of a large bucket are late: see TestCascadeComesDownInTime.
 
 // cascade moves down some timeouts of the next spans, and emits those that are due. If more is true, call it again.
 func (w *wheel) cascade() (more bool) {
@@ -332,7 +332,8 @@ func (w *wheel) bringDown(i, limit int) (checked int) {
 	return w.goOn(&l.comingDown, limit)
 }
 
-// refresh makes nextVisit as late as min of the buckets allows. It may be too early, because buckets have become empty.
+// refresh makes nextVisit as late as min of the buckets allows. Before that, nextVisit may be too early, because buckets have
+// become empty.
 func (w *wheel) refresh() {
 	w.nextVisit = ticks.Never
 	for i := range w.levels {

@@ -26,23 +26,23 @@ import (
 //
 // In these states:
 //
-//   - idle: a round comes at tick looksBy or earlier, and takes what is near from the queue. Arming, Cancel and Reset start
-//     another only if that is too late for the timeout (wakeFor), or for a full inbox (relieveInbox), or if it is overdue (yieldTo).
-//     While there is something to do, looksBy is progress.nextTick().
-//     If only far timeouts are on the queue, the worker watches: looksBy is the tick of the next sweep (intake.go), or the one
-//     at which the first of them becomes near. If the queue is empty, the worker rests: looksBy is Never, and each that needs a
-//     round starts it. The wheel may have timeouts all the same, for which the alarm is set.
+//   - idle: the next round comes at tick looksBy or earlier, and takes what is near from the queue. Arming, Cancel and Reset start
+//     a round before that only if looksBy is too late for the timeout (wakeFor) or for a full inbox (relieveInbox), or if the round
+//     is overdue (yieldTo). While there is something to do, looksBy is progress.nextTick(). If only far timeouts are on the queue, the
+//     worker watches: looksBy is the tick of the next sweep (intake.go), or the one at which the first of them becomes near. If the
+//     queue is empty, the worker rests: looksBy is Never, and a call that needs a round starts it. The wheel may have timeouts all
+//     the same, for which the alarm is set.
 //   - working, workingAgain: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
 //     left this state. After workingAgain it does one more round first.
 //   - halted: Stop owns all that the worker owned.
 //
 // No wake-up is lost: see goIdle.
 //
-// Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only after
-// 100 ms and more. If that happens to a goroutine between the change of the state to working and its go statement, the whole timer
-// waits for it. So rounds are few and short. First of all a round hands over what is due, which seldom allocates. It
-// takes what is near, and the rest some at a time. The memory that it needs is kept while the timer is used. Its calls seldom
-// need more than the stack that a new goroutine has: see TestRoundsFitAFreshStack.
+// Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only when others have
+// used up their time slices. If that happens to a goroutine between the change of the state to working and its go statement, the
+// whole timer waits for it. So rounds are few and short. A round first hands over what is due. Then it takes what is near, and the
+// rest some at a time. The worker keeps the memory of rounds while the timer is used, so a round allocates only when it needs more
+// than an earlier one. Its calls are few enough for the stack of a new goroutine: see TestRoundsFitAFreshStack.
 const (
 	working = 1 + iota
 	workingAgain
@@ -160,8 +160,8 @@ func (w *worker) wakeNow() {
 }
 
 // wakeFor makes sure that a round comes in time for a timeout that is due at a tick, or at the next boundary at the latest if
-// due is soon. Called by any goroutine, after it has put a timeout onto the queue or changed the word: see goIdle. WakeFor
-// panics if a round that it starts would be on the wrong side of a synctest bubble.
+// due is soon. Called by any goroutine, after it has put a timeout onto the queue or changed the word: see goIdle. If a round
+// would be on the wrong side of a synctest bubble, wakeFor panics.
 func (w *worker) wakeFor(due uint64) {
 	if state := w.state.Load(); w.comesTooLate(state, due) {
 		w.wake(state)
@@ -340,13 +340,14 @@ func (w *worker) expireDue() (now uint64, more, stopped bool) {
 	return w.wheel.now, w.wheel.isBehind(), w.state.Load() == halted
 }
 
-// reconcile places, moves, removes or emits a timeout that comes off the queue, as its word says. Word is from before it was
-// taken off the queue. If the timeout is at work or has ended, it is only removed. At work, its runner arms it.
+// reconcile places, moves, removes or emits a timeout that comes off the queue, as its word says. The caller read word
+// before it took the timeout off the queue. If the timeout is at work or has ended, reconcile only removes it. The runner of
+// a timeout at work arms it.
 func (w *worker) reconcile(to *Timeout, word uint64) {
 	if to.isListed() && waits(word) && word&moved == 0 {
-		// Moved is clear, each Reset that queues sets it, and a Cancel ends the timeout. So its runner has queued it: it has
-		// sent it back, or run it. It has left the list, and need not be searched for there. Seldom it is
-		// listed again since, and then twice: one of the claims wins.
+		// The bit moved is clear, and each Reset that queues sets it. A Cancel would have ended the timeout. So its runner
+		// has queued it, after sending it back or running it. The timeout has left the list, so reconcile need not search
+		// there. If it was listed again since, it is there twice, and one of the claims wins.
 		to.bucket = 0
 	}
 	if taken := word &^ (young | hurried | queued); waits(word) && tickOf(word) <= w.wheel.now && to.putOff(taken) {

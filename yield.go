@@ -11,19 +11,19 @@ import (
 // A yielding decides whether producers yield the processor to the worker, because a round is overdue or an inbox is full, or to a
 // runner that the worker has started. All producers of a timer share it. Its zero value is ready for use.
 //
-// A goroutine that is preempted goes to the end of the run queue, even if a garbage collection stops it only for a
-// moment. There it waits until all that are ahead of it have used up their time slices. If they yield, it waits for about
-// a millisecond, and this costs them nothing: in storm-* of the benchmarks, one timeout in ten was 84 to 327 ms late without it,
-// and 21 to 27 ms with it. But goroutines that compute do not yield, and a producer that yields
-// to them waits for all their time slices. So if the round, or the runner, has not gone on after yieldFor, producers do not
-// yield for a backoff, which doubles each time. (Beyond maxOnInboxes they do: see relieveInbox.) If two producers write the fields at the same time, the times are less exact.
+// A goroutine that is preempted goes to the end of the run queue, even if a garbage collection stops it only for a moment. There it
+// waits until all that are ahead of it have used up their time slices. If they yield, it goes on soon, which costs them nothing:
+// benchmarks/tried.md has the figures. But goroutines that compute do not yield, and a producer that yields to them waits for all
+// their time slices. So if the round, or the runner, has not gone on after yieldFor, producers do not yield for a backoff, which
+// doubles each time. (Beyond maxOnInboxes they do: see relieveInbox.) If two producers write the fields at the same time, the times
+// are less exact.
 type yielding struct {
 	from, backoff atomic.Int64 // when producers last began to yield, and for how long they do not begin again
 }
 
 const (
 	overdue    = 12 * time.Millisecond // longer than an alarm waits for the end of one time slice
-	yieldFor   = 20 * time.Millisecond // dozens of goroutines yield in turn in 1 ms, or in 10 ms during a collection
+	yieldFor   = 20 * time.Millisecond // longer than dozens of goroutines take to yield in turn, also during a collection
 	minBackoff = time.Second           // the backoff after yielding has not helped once
 	maxBackoff = time.Minute           // the backoff after it has not helped many times in a row
 )
@@ -42,7 +42,7 @@ func (y *yielding) yieldTo(w *worker, full bool) {
 	runtime.Gosched()
 }
 
-// yields reports whether the caller should yield. Needed says whether a round or a runner is overdue at the time now.
+// yields reports whether the caller should yield. If a round or a runner is overdue at the time now, needed is true.
 func (y *yielding) yields(now time.Duration, needed bool) bool {
 	from, backoff := time.Duration(y.from.Load()), time.Duration(y.backoff.Load())
 	yields := now < from+yieldFor

@@ -83,11 +83,12 @@ type config struct{}
 // New returns a Clock that waits on timer. A Clock has no goroutine and needs no Stop: stop the timer instead. New panics if
 // timer is nil, or was not made by hashedwheel.New.
 //
-// A Clock made outside of testing/synctest bubbles may be used in all of them, with package time. One made in
-// a bubble runs on the bubble's time, and so must its wheel. It panics when it is used outside.
+// A Clock made outside of testing/synctest bubbles may be used in all of them, where it uses package time. A Clock
+// made in a bubble runs on the bubble's time, and so must its wheel. Outside of the bubble, such a Clock panics.
 //
-// A timer or ticker belongs to the bubble in which it was made, as in package time. Used outside of it, it
-// panics. If it was made outside of bubbles, Reset panics in a bubble, and Stop may panic there, but stops it.
+// A timer or ticker belongs to the bubble in which it was made, as in package time. Outside of that bubble, its
+// methods panic. If a timer or ticker was made outside of bubbles, Reset panics inside a bubble. Stop stops it
+// there, but may panic.
 func New(timer *hashedwheel.Timer, opts ...Option) *Clock {
 	if timer == nil {
 		panic("clock: New: nil Timer")
@@ -106,8 +107,8 @@ func newClock() *Clock {
 // isMonotonic reports whether a time has a monotonic reading. In a bubble no time has one.
 func isMonotonic(t time.Time) bool { return t.Round(0) != t }
 
-// elapsed returns the time since New. Foreign is true if there is no such time: the Clock is zero, or it was made outside of
-// bubbles and the caller is in one.
+// elapsed returns the time since New. If there is no such time, foreign is true: the Clock is zero, or it was made outside
+// of bubbles and the caller is in one.
 //
 // Outside of bubbles, it costs only two branches to detect a bubble. A bubble begins in the year 2000. So there the time
 // since New of a Clock made outside is negative, unless the bubble lasts for decades.
@@ -141,8 +142,8 @@ func (c *Clock) Since(t time.Time) time.Duration { return time.Since(t) }
 // Until is time.Until.
 func (c *Clock) Until(t time.Time) time.Duration { return time.Until(t) }
 
-// Sleep waits until d has passed. It returns at once if d is zero or less. It reuses its timers, so it
-// seldom allocates.
+// Sleep waits until d has passed. It returns at once if d is zero or less. It reuses the timers of calls that are
+// over.
 func (c *Clock) Sleep(d time.Duration) {
 	if d <= 0 {
 		return
@@ -161,9 +162,8 @@ func (c *Clock) Sleep(d time.Duration) {
 	c.sleepers.Put(t)
 }
 
-// After returns a channel on which the time is sent when d has passed. It is NewTimer(d).C. If something
-// else usually happens first, use NewTimer and Stop, which need less memory: an unstopped timer stays in
-// memory until it is due.
+// After returns NewTimer(d).C, a channel on which the time is sent when d has passed. A timer that is not stopped
+// stays in memory until it is due. So if another event usually comes first, use NewTimer and Stop.
 func (c *Clock) After(d time.Duration) <-chan time.Time { return c.NewTimer(d).C }
 
 // Tick returns NewTicker(d).C, or nil if d is zero or less. The ticker cannot be stopped.

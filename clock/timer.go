@@ -66,10 +66,10 @@ type Ticker struct {
 	inBubble *time.Ticker
 }
 
-// NewTicker returns a Ticker whose beats are d apart. Beat n is due when n times d has passed, without
-// drift. If the wheel holds the ticker, the beat is sent at the first tick boundary at or after that. A beat
-// is dropped if the one before has not been received. After the machine has stalled, all missed beats except
-// one are dropped. A beat seldom allocates, except for an interval shorter than the wheel's tick.
+// NewTicker returns a Ticker whose beats are d apart. Beat n is due when n times d has passed, without drift. If
+// the wheel holds the ticker, the beat is sent at the first tick boundary at or after that. A beat is dropped if
+// the one before has not been received. After the machine has stalled, all missed beats except one are dropped. A
+// beat allocates nothing while the wheel is in use, unless the interval is shorter than the wheel's tick.
 //
 // NewTicker panics if d is zero or less.
 func (c *Clock) NewTicker(d time.Duration) *Ticker {

@@ -160,7 +160,7 @@ func (c *Conn) end() {
 }
 
 // SetSilence sets another limit for this connection, which begins now: the connection is closed when it has been silent for
-// d. A protocol whose clients choose the limit needs it, such as MQTT with its keep-alive. With math.MaxInt64 there is no
+// d. It is for protocols whose clients choose the limit, such as MQTT with its keep-alive. With math.MaxInt64 there is no
 // limit.
 //
 // The error is ErrIdle if the limit has ended, net.ErrClosed after Close, and hashedwheel.ErrStopped after the timer was

@@ -25,8 +25,8 @@ import (
 // reaches the limit any more, and Close takes what waits there. So each value is either taken by Close, or its call has begun
 // before Close returns.
 //
-// Who holds the lock decides, and not the state of the timeout. Close cancels a timeout only so that it no longer is pending. It
-// does not matter whether a runner has claimed the timeout, or Stop has returned it: Run does nothing in all these cases.
+// The goroutine that holds the lock decides, and not the state of the timeout. Close cancels a timeout only so that it is no
+// longer pending. A runner may have claimed the timeout, or Stop may have returned it. In all these cases Run does nothing.
 
 // An Entry is a key and its value.
 type Entry[K comparable, V any] struct {
@@ -34,18 +34,20 @@ type Entry[K comparable, V any] struct {
 	Value V
 }
 
-// Close ends the Map, and returns what is left in it, in no order. When Close has returned, no call of expired begins. Each
-// value was either passed to expired, or is returned by Close. Among them are values for which expired was still to be
-// called, also those that WithConcurrency holds back. So there may be several for a key that was set again. After Timer.Stop,
-// Close also returns the values of the timeouts that Stop has returned. Then the tasks of these timeouts do nothing.
+// Close ends the Map, and returns what is left in it, in no order. When Close has returned, no call of expired begins.
+// Each value was either passed to expired, or is returned by Close. The result has values for which expired was still
+// to be called, also values that WithConcurrency holds back. So it may have several values for a key that was set
+// again.
 //
-// If expired is nil, Close returns no value whose deadline has passed, except after Timer.Stop.
+// Calls of expired that have begun go on, or are at their first instruction: see WaitRunning. After Close, Set, SetAt
+// and GetOrSet return ErrClosed, and other methods find nothing. If f of an Update, TouchIf or RemoveIf is running, its
+// result is dropped, unless a Set has come before. The timer goes on. A second Close returns nil.
 //
-// Calls of expired that have begun go on, or are at their first instruction: see WaitRunning. After Close, Set, SetAt and
-// GetOrSet return ErrClosed, and other methods find nothing. The result of an Update, TouchIf or RemoveIf whose f is running
-// is dropped, unless a Set has come before. The timer goes on. A second Close returns nil.
+// After Timer.Stop, Close also returns the values whose timeouts Stop has returned. Then the tasks of these timeouts do
+// nothing. If expired is nil, Close returns no value whose deadline has passed, except after Timer.Stop.
 //
-// Close may be called from anywhere, also from inside expired. Outside of the synctest bubble of its timer, it panics.
+// Close may be called from anywhere, also from inside expired. Outside of the synctest bubble of its timer, Close
+// panics.
 func (m *Map[K, V]) Close() (left []Entry[K, V]) {
 	m.checkMade()
 	m.closing.Lock()
@@ -92,10 +94,10 @@ func (it *item[K, V]) take() (entry Entry[K, V]) {
 
 // WaitRunning waits for the calls of expired that are in progress, and returns nil when they are over. When WaitRunning returns
 // nil after Close, expired is not running and will not run. If the context is done first, WaitRunning returns the context's
-// error. Inside expired, it always waits for the context.
+// error. Inside expired, WaitRunning always waits for the context.
 //
-// If the caller of Timer.Stop runs tasks itself, WaitRunning may not wait for these. Without WithConcurrency, it looks at each
-// running task of the timer. Outside of the synctest bubble of its timer, WaitRunning panics.
+// If the caller of Timer.Stop runs tasks itself, WaitRunning may not wait for these. Without WithConcurrency, WaitRunning
+// looks at each running task of the timer. Outside of the synctest bubble of its timer, WaitRunning panics.
 func (m *Map[K, V]) WaitRunning(ctx context.Context) error {
 	m.checkMade()
 	due.Root.NowHere(m.timer) // may panic

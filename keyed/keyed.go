@@ -85,25 +85,29 @@ import (
 // Before Run has the lock, it reads only the shard of the item, which never changes. Add locks the shard before it
 // arms the timeout, and unlocks it when the key and the value are in place. So Run never sees an item without them.
 
-// A Map is a map whose entries expire. Any goroutine may call its methods, also from inside the function that
-// is called when a key expires. Each value has one end: it expires, is replaced, is removed, is left when
-// the timer is stopped, or is returned by Close.
+// A Map is a map whose entries expire. Any goroutine may call its methods, also from inside the function that is called
+// when a key expires. Each value has one end: it expires, is replaced, is removed, is left when the timer is stopped,
+// or is returned by Close.
 //
-// A key expires at the first tick boundary at or after the end of its life. Until then calls find it, up to a tick longer than
-// the delay says. From then on no call finds it. If the tasks of the timer wait for WithMaxConcurrency, for an executor or for
-// a task that hangs, if the call waits for WithConcurrency, or if the timer itself is late because the process was stopped,
-// only the call of expired comes later.
+// A key expires at the first tick boundary at or after the end of its life. Until then calls find the key, up to a tick
+// longer than the delay says. From then on no call finds the key. Only the call of expired may come later: while tasks
+// of the timer wait for WithMaxConcurrency, for an executor or for a task that hangs, while the call waits for
+// WithConcurrency, or while the timer is late because the process was stopped.
 //
-// After [hashedwheel.Timer.Stop] the timer expires no key. Get and Touch find nothing, and Set and GetOrSet return
-// hashedwheel.ErrStopped. SetAt, TouchAt and TouchIf are like Set and Touch. The keys that were left stay in the Map, also those for which expired was still to be called.
-// Len, All, Remove, RemoveIf, Clear and Close work on them, so that a program can release what they hold. A key that was left expires only
-// if the caller of Stop runs the task of its timeout. If a key was set again before expired was called for its old value,
-// only Close and the timeout that Stop returns have the old value.
+// After [hashedwheel.Timer.Stop] the timer expires no key. Get, Touch, TouchAt and TouchIf find nothing. Set, SetAt and
+// GetOrSet return hashedwheel.ErrStopped. What Stop has left stays in the Map: the keys that had not expired, and those
+// for which expired was still to be called. Len, All, Remove, RemoveIf, Clear and Close work on these keys, so that a
+// program can release what they hold.
 //
-// Methods of the zero Map panic. Make one with New.
+// Stop also returns the timeout of each such key. To expire a key after Stop, run the task of its timeout. A key may
+// have been set again before expired was called for its old value. Then only Close, and the task of the timeout that
+// Stop has returned, have the old value.
 //
-// Each key counts as one timeout in Stats and for WithMaxPending, until expired is about to be called. A key takes 115 to
-// 135 bytes if keys and values are of type int. Changing a key that is present seldom allocates.
+// Methods of the zero Map panic. Make a Map with New.
+//
+// Each key counts as one timeout in Stats and for WithMaxPending, until expired is about to be called. A key takes 115
+// to 135 bytes if keys and values are of type int. Set and Touch of a key that is present allocate nothing, except when
+// the deadline becomes earlier.
 type Map[K comparable, V any] struct {
 	timer   *hashedwheel.Timer
 	expired func(key K, value V) // may be nil
@@ -114,7 +118,7 @@ type Map[K comparable, V any] struct {
 	closing sync.Mutex // held by Close, so that a second one waits until the first has all entries
 }
 
-// A shard holds some of the keys. So goroutines on different cores seldom wait for each other.
+// A shard holds some of the keys. So goroutines wait for each other only if their keys are in the same shard.
 type shard[K comparable, V any] struct {
 	owner *Map[K, V]
 
@@ -177,13 +181,14 @@ var (
 	errZeroDeadline = errors.New("keyed: the deadline is the zero Time, which elsewhere means no deadline")
 )
 
-// New returns an empty Map whose entries expire by the timer t. When a key expires, the Map removes it, and then calls
-// expired in the task of its timeout. So the options of the timer for tasks hold for expired, which may be nil. Expired shares
-// its goroutine with the next callbacks. A function that locks its OS thread and does not unlock it, or calls
-// debug.SetPanicOnFault, must end by runtime.Goexit, or do that on a goroutine of its own.
+// New returns an empty Map whose entries expire by the timer t. When a key expires, the Map removes the key, and then
+// calls expired in the task of its timeout. So the options of the timer for tasks hold for expired, which may be nil.
 //
-// New panics if t is nil, or was not made by hashedwheel.New, and if an option is wrong. The panic names the option, its value
-// and what is allowed.
+// Calls of expired share a goroutine with other callbacks. If expired locks its OS thread and does not unlock it, or
+// calls debug.SetPanicOnFault, expired must end by runtime.Goexit, or do that on a goroutine of its own.
+//
+// New panics if t is nil, or was not made by hashedwheel.New, and if an option is wrong. The panic names the option,
+// its value and what is allowed.
 func New[K comparable, V any](t *hashedwheel.Timer, expired func(key K, value V), opts ...Option) *Map[K, V] {
 	if t == nil {
 		panic("keyed: New: nil Timer")
@@ -389,9 +394,9 @@ func (s *shard[K, V]) tryRemove(key K) (V, bool) {
 	return value, true
 }
 
-// Clear removes all keys. Expired is called only for keys that have already expired. A key that is set during the
-// call is either removed or kept. Clear costs as much as removing each key, and locks a part of the keys at a time.
-// Outside of the synctest bubble of its timer, it panics.
+// Clear removes all keys. For keys that have already expired, expired is called. A key that is set during the call is
+// either removed or kept. Clear costs as much as removing each key, and locks a part of the keys at a time. Outside of
+// the synctest bubble of its timer, Clear panics.
 func (m *Map[K, V]) Clear() { m.clear() }
 
 // clear is Clear. It returns how many keys there were.
@@ -403,8 +408,8 @@ func (m *Map[K, V]) clear() (n int) {
 	return n
 }
 
-// Len returns the number of keys. While tasks of the timer wait for a runner, it looks at each key. While the timer itself
-// is late, Len also counts keys that have expired meanwhile.
+// Len returns the number of keys. While tasks of the timer wait for a runner, Len looks at each key. While the timer
+// itself is late, Len also counts keys that have expired meanwhile.
 func (m *Map[K, V]) Len() (n int) {
 	m.checkMade()
 	some := due.Root.Waits(m.timer) // some keys may be due

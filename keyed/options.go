@@ -19,14 +19,15 @@ type config struct {
 // WithConcurrency limits the number of calls of expired that run at the same time to n, for this Map alone. Zero, the
 // default, means no limit.
 //
-// A key whose call has to wait has expired: it is no longer in the Map, and does not count as pending. It waits in a queue,
-// without a goroutine, and delays no other task of the timer. The calls start in the order in which the keys came to the queue.
-// Stats.KeysWaiting counts these keys. Up to n tasks of the timer go on calling expired as long as keys wait. So if the timer has WithMaxConcurrency or an executor,
-// choose a smaller n. A call that panics, or that ends its goroutine, lets the next one start.
+// A key whose call has to wait has expired: it is no longer in the Map, and does not count as pending. The call waits
+// in a queue of the Map, without a goroutine, and delays no other task of the timer. Calls start in the order in which
+// the keys came to the queue. Stats.KeysWaiting counts these keys. A call that panics, or that ends its goroutine, lets the next one start.
+//
+// Up to n tasks of the timer go on calling expired as long as keys wait. So if the timer has WithMaxConcurrency or an
+// executor, choose a smaller n. A call must not wait for another call of the same Map. If n calls do, they wait
+// forever.
 //
 // After Stop the calls that wait still come, and Shutdown waits for them.
-//
-// A call must not wait for another call of the same Map: if n calls do, they wait forever.
 func WithConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }

@@ -11,14 +11,14 @@ import (
 // It is in shard.updates as long as there are any. Because f runs without the lock of the shard, other calls that change the
 // entry say so in the update. Guarded by the shard's mu.
 //
-// A call takes effect at one moment, when it has the lock again after f. If Set has replaced the value, it is the moment just
-// before that. Expiry and the call exclude each other, because both need the lock, or end the timeout by one compare-and-swap:
-// either the call finds that the boundary has passed, and does nothing, or it comes first, and expired gets the new value, or
-// none after RemoveIf. If Touch has moved the deadline, a TouchIf takes effect just before that too.
+// A call takes effect at one moment, when it has the lock again after f. If Set has replaced the value meanwhile, the call
+// takes effect just before the Set. If Touch has moved the deadline, a TouchIf takes effect just before the Touch. Expiry and
+// the call exclude each other, because both need the lock, or end the timeout by one compare-and-swap. If the boundary has
+// passed first, the call does nothing. If the call comes first, expired gets the new value, or none after RemoveIf.
 //
-// A call that comes between two others goes first, although others wait. It needs no switch of goroutines, which would cost
-// more than most f do. The first in line is woken at the end of each call. After it has been the first for starvingAfter, no
-// other call goes before it.
+// A call that comes between two others goes first, although others wait, because a switch of goroutines costs more than most
+// f do. Each call wakes the first in line when it ends. After a waiter has been the first for starvingAfter, no other call
+// goes before it.
 type update struct {
 	state   updateState
 	moved   bool     // Touch or TouchAt has moved the deadline since f began
@@ -31,7 +31,7 @@ type waiter struct {
 	since time.Time     // it is the first in line since then
 }
 
-// starvingAfter is that of sync.Mutex. If the turns were strict, 64 goroutines that add to a number would need twice the time.
+// starvingAfter is that of sync.Mutex. Strict turns would switch goroutines at each call, which makes many short calls slower.
 const starvingAfter = time.Millisecond
 
 type updateState int
@@ -46,14 +46,15 @@ const (
 // Update calls f once with the value of a key, if the key is present. It stores the result, keeps the deadline, and
 // returns the result and true.
 //
-// Updates, TouchIfs and RemoveIfs of the same key run one after another, as if each locked a mutex of that key while f runs.
-// So inside f they must not be called for the same key of the same Map: such a call would wait for itself forever. Inside f
-// they may be called for other keys and other Maps, where they wait like any other. As with mutexes, two goroutines that each
-// wait for the other's key wait forever.
+// Calls of Update, TouchIf and RemoveIf for the same key run one after another, as if each locked a mutex of that key
+// while f runs. Inside f, do not call them for the same key of the same Map: such a call waits for itself forever. For
+// other keys and other Maps they may be called, and wait like any other. As with mutexes, two goroutines that each wait
+// for the other's key wait forever.
 //
-// F runs without a lock of the Map, and may call all other methods, also for its key. If the key expires or is removed
-// meanwhile, or the Map is closed, the result is dropped, and Update returns false. If Set replaces the value meanwhile, Update returns true, as if it
-// had come before Set. If f panics or ends its goroutine, nothing changes, and the next call follows.
+// No lock of the Map is held while f runs, and f may call all other methods, also for its key. If the key expires or is
+// removed meanwhile, or the Map is closed, the result is dropped, and Update returns false. If Set replaces the value
+// meanwhile, Update returns true, as if it had come before Set. If f panics or ends its goroutine, nothing changes, and
+// the next call follows.
 //
 // Outside of the synctest bubble of its timer, Update panics.
 func (m *Map[K, V]) Update(key K, f func(value V) V) (V, bool) {
@@ -63,13 +64,14 @@ func (m *Map[K, V]) Update(key K, f func(value V) V) (V, bool) {
 	})
 }
 
-// RemoveIf calls f once with the value of a key, if the key is present. If f returns true, it removes the key, and returns the
-// value and true. Then expired is not called for the value. Otherwise RemoveIf returns the zero value and false.
+// RemoveIf calls f once with the value of a key, if the key is present. If f returns true, RemoveIf removes the key,
+// and returns the value and true. Then expired is not called for the value. Otherwise RemoveIf returns the zero value
+// and false.
 //
-// RemoveIf is one step. It waits for other calls of the same key, and f may call what the f of Update may. If the key expires or
-// is removed meanwhile, or the Map is closed, RemoveIf removes nothing and returns false. If Set replaces the value meanwhile, the new value stays,
-// and RemoveIf returns what f says of the old one, as if it had come before Set. After Timer.Stop, RemoveIf works on the keys
-// that were left, as Remove does.
+// RemoveIf is one step. It waits for other calls of the same key, and f may call what the f of Update may. If the key
+// expires or is removed meanwhile, or the Map is closed, RemoveIf removes nothing and returns false. If Set replaces
+// the value meanwhile, the new value stays. Then RemoveIf returns the result for the old value, as if the call had come
+// before. After Timer.Stop, RemoveIf works on the keys that were left, as Remove does.
 //
 // Outside of the synctest bubble of its timer, RemoveIf panics.
 func (m *Map[K, V]) RemoveIf(key K, f func(value V) bool) (V, bool) {
@@ -83,13 +85,13 @@ func (m *Map[K, V]) RemoveIf(key K, f func(value V) bool) (V, bool) {
 	})
 }
 
-// TouchIf calls f once with the value and the deadline of a key, if the key is present. If f returns true, TouchIf gives the
-// key a new deadline, delay from then, and returns the value and true. Otherwise it returns the zero value and false. The
-// deadline is a tick boundary, as that of Deadline.
+// TouchIf calls f once with the value and the deadline of a key, if the key is present. If f returns true, TouchIf
+// gives the key a new deadline, delay from then, and returns the value and true. Otherwise it returns the zero value
+// and false. The deadline is a tick boundary, as that of Deadline.
 //
-// TouchIf is one step. It waits for other calls of the same key, and f may call what the f of Update may. If the key expires or
-// is removed meanwhile, or the Map is closed, TouchIf returns false. If Set replaces the value or Touch moves the deadline
-// meanwhile, the new deadline stays, and TouchIf returns what f says of the old one, as if it had come before.
+// TouchIf is one step. It waits for other calls of the same key, and f may call what the f of Update may. If the key
+// expires or is removed meanwhile, or the Map is closed, TouchIf returns false. If Set or Touch changes the key
+// meanwhile, their deadline stays. Then TouchIf returns the result for the old value, as if the call had come before.
 //
 // Outside of the synctest bubble of its timer, TouchIf panics.
 func (m *Map[K, V]) TouchIf(key K, delay time.Duration, f func(value V, deadline time.Time) bool) (value V, touched bool) {
@@ -118,8 +120,8 @@ func checkFunc(method string, isNil bool) {
 	}
 }
 
-// update waits for the turn of a call, and calls finish with the update of the key and the value, if the key is there. Finish
-// calls f, and returns what update returns.
+// update waits for the turn of a call, and calls finish with the update of the key and the value, if the key is there. The
+// function finish calls f, and its results are those of update.
 func (m *Map[K, V]) update(
 	key K, there func(it *item[K, V], now uint64) bool, finish func(s *shard[K, V], u *update, value V) (V, bool),
 ) (V, bool) {

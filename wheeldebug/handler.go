@@ -22,8 +22,8 @@ const fresh = time.Second
 // the options of each timer, its Stats, and how much they have changed since the last page. Tables say what is running, and
 // what is pending, by function or type. The page never has the fields of a task.
 //
-// Making a page takes 0.3 microseconds for each pending timeout and 2 for each running task, and holds up the timers for
-// microseconds at a time. Only one page is made at a time: a request that comes meanwhile, or within a second after, gets the
+// The time to make a page grows with the number of pending timeouts and running tasks. Meanwhile the timers are held up for
+// microseconds at a time. Only one page is made at a time. A request that comes meanwhile, or within a second after, gets the
 // same page.
 //
 // Like profiles, the page is for operators only. The handler keeps the timers reachable. Handler panics if a timer is nil, or

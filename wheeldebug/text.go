@@ -10,7 +10,7 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/logtext"
 )
 
-// writeText returns the page as text. Host is the host of the request.
+// writeText returns the page as text. The commands on it use the host of the request.
 func writeText(p *page, host string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s, made in %v\n", p.At.Format(time.RFC3339), logtext.Duration(p.Took))

@@ -1,7 +1,7 @@
 // Rpctimeout gives each request of a client over TCP a timeout, on one timer for all.
 //
 // Look at do and end: Cancel decides whether the reply or the timeout ends a call. Calls come from a pool and hold their
-// timeout, so arming it seldom allocates. A call is used again only if nothing that knows it can touch it later:
+// timeout, so a call needs no new Timeout. A call is used again only if nothing that knows it can touch it later:
 // neither its task, nor the goroutine that reads the replies.
 //
 // The client does not use net/rpc, because that needs package net/http, which takes long to compile.

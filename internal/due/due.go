@@ -12,8 +12,8 @@ type Access interface {
 	// Each is Timer.Tasks. It also yields whether the timeout repeats.
 	Each(timer any, yield func(task any, at time.Time, repeats bool) bool)
 
-	// EachRun calls yield for the runs of tasks that are in progress, with what Each yields of the timeout. Over is closed when
-	// the run is over. No two runs have the same channel.
+	// EachRun calls yield for the runs of tasks that are in progress, with what Each yields of the timeout. The channel over is
+	// closed when the run is over. No two runs have the same channel.
 	EachRun(timer any, yield func(task any, at time.Time, repeats bool, over <-chan struct{}))
 
 	// EachCall calls yield for the calls of user code that are in progress on goroutines of a timer, or of its executor. If only one of

@@ -30,11 +30,11 @@ import (
 //	  or recovers it                         the next tasks run: TestHandlerPanicsInSubmit
 //	calls it outside of the timer's bubble   the call panics, and has no other effect: TestExecutorOutsideTheBubble
 //
-// To never call a function breaks the rule of WithExecutor that submit arranges for one call. To notice it, the pool would
-// have to know which function is meant for which item.
+// A submit that never calls a function breaks the rule of WithExecutor. The pool cannot notice that, because no function
+// belongs to an item.
 
-// maxSubmits bounds how many calls of submit may be in progress at the same time. More are started only while those
-// that there are block.
+// maxSubmits bounds how many calls of submit may be in progress at the same time. A further call is started only
+// while all calls in progress block.
 const maxSubmits = 64
 
 // An Executor runs the tasks of a pool on goroutines of a user's function. A function that it submits belongs to no
@@ -55,7 +55,7 @@ type Executor[T comparable] struct {
 
 // NewExecutor makes submit run the tasks of a pool, and clears the Labels of the pool. Functions that submit does not take
 // run on goroutines of calls. Each submitted function calls check before anything else. If submit panics, failed is called.
-// Tick is as for Init.
+// The tick is as for Init.
 func NewExecutor[T comparable](p *Pool[T], calls *Calls, tick time.Duration, submit func(run func()) error,
 	check func(), failed func(value any, stack []byte)) *Executor[T] {
 	x := &Executor[T]{pool: p, calls: calls, submit: submit, check: check, failed: failed}

@@ -1,7 +1,7 @@
 package pool
 
-// A Feeder collects items for a pool, and hands them over in chunks. So it seldom takes the lock of the pool, and
-// holds it for a moment only. Owned by one goroutine, the only one that adds items to the pool.
+// A Feeder collects items for a pool, and hands them over in chunks. So it takes the lock of the pool once for each
+// chunk, and holds it for a moment only. Owned by one goroutine, the only one that adds items to the pool.
 //
 // It alone counts positions: the list takes them over with the chunk.
 type Feeder[T comparable] struct {

@@ -61,8 +61,8 @@ type Pool[T comparable] struct {
 	interval time.Duration // the time between checks
 	work     func()        // run
 
-	// Held in Runs, so that only one of many that wait for tasks contends for mu. With 10,000 that wait for as many tasks, others
-	// are late by up to 15 ms, not 300.
+	// Held in Runs, so that only one of many goroutines that wait for tasks contends for mu. Without it, tasks are late while
+	// thousands wait.
 	asking sync.Mutex
 
 	// Guarded by mu.
@@ -115,7 +115,7 @@ func (p *Pool[T]) addChunk(k *chunk[T]) {
 // hasExecutor reports whether an executor runs the tasks.
 func (p *Pool[T]) hasExecutor() bool { return p.want != nil }
 
-// engage gets a runner for items that were added, if needed. Waited says that others were on the list already.
+// engage gets a runner for items that were added, if needed. If others were on the list already, waited is true.
 // Called with mu held.
 func (p *Pool[T]) engage(waited bool) {
 	switch {

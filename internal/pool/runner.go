@@ -8,7 +8,7 @@ import (
 // A Runner runs tasks. It has a goroutine of its own and takes items from the list of its pool, one at a time, until none is
 // left. With an executor, a runner runs only one task, on a goroutine of the executor.
 //
-// The loop over the items is in Host.Work, so that a task costs hardly any calls through an interface but its own.
+// The loop over the items is in Host.Work, so that a task costs few calls through an interface besides its own.
 type Runner[T comparable] struct {
 	pool *Pool[T] // changes only while nobody uses the runner
 
@@ -31,9 +31,8 @@ type Runner[T comparable] struct {
 }
 
 const (
-	// sample is how many items wait when a runner measures only one of as many tasks (TestCounts). To measure one takes 33 ns,
-	// with a reading of the clock and counters that all runners share. To measure each makes a thousand that are due together
-	// 7 % dearer.
+	// sample is how many items wait when a runner measures only one of as many tasks (TestCounts). A measurement reads the
+	// clock and changes counters that all runners share, which costs more than a short task.
 	sample = 16
 
 	notMeasured = time.Duration(-1 << 62)
@@ -76,8 +75,8 @@ func (rn *Runner[T]) Next() (item T) {
 	return rn.item
 }
 
-// Start is called when the host has claimed the item. The host must then run the task. CallsRan says that Host.Ran is
-// called when the task is over. If measure is true, the host calls Measured.
+// Start is called when the host has claimed the item. The host must then run the task. If callsRan is true, Host.Ran
+// is called when the task is over. If measure is true, the host calls Measured.
 //
 // A task that is not measured counts as late as the next one that the same runner measures. So where tasks take long, and each
 // starts later than the one before, all are measured.
@@ -103,7 +102,7 @@ func (rn *Runner[T]) count() {
 	rn.unmeasured = 0
 }
 
-// ran calls Host.Ran, with which the run ends. Again reports that the next run of the item follows at once.
+// ran calls Host.Ran, with which the run ends. It reports whether the next run of the item follows at once.
 func (rn *Runner[T]) ran() (again bool) {
 	rn.callsRan = false // first, because Ran may end the goroutine
 	p, item := rn.pool, rn.item

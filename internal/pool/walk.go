@@ -46,7 +46,7 @@ type Run[T comparable] struct {
 }
 
 // Runs returns the runs that are in progress during the whole call, of the items that match, and perhaps others of these items.
-// One may be there twice. A run has the same channel in each call, and no other run has it. Match is called with the lock of
+// One may be there twice. A run has the same channel in each call, and no other run has it. Runs calls match with the lock of
 // the pool held.
 func (p *Pool[T]) Runs(match func(item T) bool) (runs []Run[T]) {
 	p.asking.Lock()

@@ -21,7 +21,7 @@ const (
 	slowTask = 5 * time.Microsecond
 
 	// tinyTask is the average duration up to which no runner is added, because runners of such tasks contend for the lock. With
-	// a second one, a million tasks that do nothing take a fifth longer (TestEachChunkHasARunner).
+	// a second one, tasks that do nothing take longer (TestEachChunkHasARunner).
 	tinyTask = 250 * time.Nanosecond
 
 	// growth is how many runners the first check that finds tasks slow may add. Each later one may add growth times as many as
@@ -55,9 +55,9 @@ func (p *Pool[T]) setWatch() {
 	}
 }
 
-// onWatch starts more runners if tasks take long on average: as many as can be at work, or more if tasks are slow. It cannot tell
-// tasks that wait for each other from tasks that block for other reasons. So 300,000 tasks that meet at a lock may get 87,000
-// runners. Called by watch.
+// onWatch starts more runners if tasks take long on average: as many as can be at work, or more if tasks are slow. It cannot
+// distinguish tasks that wait for each other from tasks that block for other reasons. So very many tasks that meet at a lock may
+// get very many runners. Called by watch.
 func (p *Pool[T]) onWatch() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package seat spreads goroutines over the parts of a structure, such as the stripes of a queue. A goroutine mostly uses
-// the same part, which stays in the cache of its processor. After a collision with another it moves on to a different one.
-// To arm and cancel by two goroutines takes 59 ns on stripes, 103 ns on one queue, and 235 to 313 ns on stripes without seats.
+// Package seat spreads goroutines over the parts of a structure, such as the stripes of a queue. A goroutine mostly uses the
+// same part, which stays in the cache of its processor. After a collision with another it moves on to a different one. Stripes
+// without seats are slower than a single queue: benchmarks/tried.md has the figures.
 package seat
 
 import (

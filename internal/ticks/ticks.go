@@ -54,11 +54,11 @@ func NewClock(tick time.Duration) Clock {
 	return c
 }
 
-// ticks returns d / tick, for d that is not negative. It replaces the division by a multiplication, after
-// Granlund and Montgomery ("Division by Invariant Integers using Multiplication", PLDI 1994). 1<<shift is
-// the least power of two that is not less than tick. Factor is 1<<(63+shift) / tick, rounded up. The
-// result is exact, because the error of rounding is too small to matter for the 63 bits of d. This saves
-// some 5 ns of each NewTimeout.
+// ticks returns d / tick, for d that is not negative. It replaces the division by a multiplication, after Granlund
+// and Montgomery ("Division by Invariant Integers using Multiplication", PLDI 1994). 1<<shift is the least power of
+// two that is not less than tick. The field factor is 1<<(63+shift) / tick, rounded up. The result is exact,
+// because the error of rounding is too small to matter for the 63 bits of d. A division takes longer, in each
+// NewTimeout.
 func (c *Clock) ticks(d time.Duration) uint64 {
 	hi, lo := bits.Mul64(uint64(d), c.factor)
 	return (hi<<1 | lo>>63) >> c.shift
