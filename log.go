@@ -58,19 +58,26 @@ func (t *Timer) logPanic(what, task, timeout string, value any, stack []byte) {
 func (t *Timer) tellLater(wait time.Duration) {
 	if wait > 0 {
 		time.AfterFunc(wait, func() {
-			t.soon(func() { t.tellLater(t.tellKept(false)) })
+			t.soon(func() { t.tellLater(t.tellKept()) })
 		})
 	}
 }
 
-// tellKept logs the panics that are kept, if the last line of their kind was a minute ago, or all of them. It returns how long the
-// others must wait.
-func (t *Timer) tellKept(all bool) (wait time.Duration) {
-	write, wait := t.flood.Take(t.clock.Elapsed(), all)
+// tellKept logs the panics that are kept, if the last line of their kind was a minute ago. It returns how long the others must wait.
+func (t *Timer) tellKept() (wait time.Duration) {
+	write, wait := t.flood.Take(t.clock.Elapsed(), false)
 	for _, w := range write {
 		w()
 	}
 	return wait
+}
+
+// tellAll has all panics logged that are kept. It does not call the logger itself, because that may end its goroutine.
+func (t *Timer) tellAll() {
+	write, _ := t.flood.Take(t.clock.Elapsed(), true)
+	for _, w := range write {
+		t.soon(w)
+	}
 }
 
 // userStack returns the functions of a stack as one line, from the one that panicked to the methods of host (pools.go) or the

@@ -168,9 +168,10 @@ func (to *Timeout) handBack() bool {
 func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	left := t.Stop()
 	t.queue.awaitZero(notifying) // after Stop, so that no other Cancel can end a timeout
-	defer t.tellKept(true)
 	defer t.watchShutdown()()
-	if !await(ctx, t.tasks.UntilIdle()) || !await(ctx, t.light.UntilIdle()) || !await(ctx, t.calls.UntilIdle()) {
+	idle := await(ctx, t.tasks.UntilIdle()) && await(ctx, t.light.UntilIdle())
+	t.tellAll()
+	if !idle || !await(ctx, t.calls.UntilIdle()) {
 		return left, ctx.Err()
 	}
 	return left, nil
