@@ -32,7 +32,7 @@ type bucket struct {
 	pieces []*piece // all but the last are full; none is empty
 	n      int      // the number of entries
 	base   uint64   // the ticks of entries count from this one; undefined when empty
-	min    uint64   // no entry is due before this tick, except during a visit; too early after a removal; undefined when empty
+	min    uint64   // no entry is due before this tick, except during a visit; undefined when empty
 }
 
 // A freeList keeps empty pieces, so that placing a timeout allocates only when the list is empty.
@@ -115,18 +115,19 @@ func (b *bucket) rebase(now uint64) {
 	b.base = now
 }
 
-// remove removes the entry of a timeout.
-func (b *bucket) remove(to *Timeout, free *freeList) {
+// remove removes the entry of a timeout and returns its tick. Then the field min may be too low, which costs a spurious visit.
+func (b *bucket) remove(to *Timeout, free *freeList) (tick uint64) {
 	pos, n := int(to.pos), b.n
 	found := (*Timeout)(nil)
 	if pos < n {
-		_, found = b.at(pos)
+		tick, found = b.at(pos)
 	}
 	if found != to {
 		panic(fmt.Sprintf("hashedwheel: timeout not found at position %d of %d: it was copied or overwritten (go vet or hashedwheelvet finds where)", pos, n))
 	}
 	b.fill(pos, n-1)
 	b.truncate(n-1, free)
+	return tick
 }
 
 // fill moves the last entry to pos, where an entry has been removed.
@@ -176,6 +177,7 @@ type level struct {
 	shift                 uint
 	buckets               []bucket    // nil until the first timeout, except on level 0; their number is a power of two
 	occupied              bitmap.Bits // the buckets that have entries
+	stale                 bitmap.Bits // the occupied buckets from which entries were taken without finding a new min
 	visited, visitedTwice bitmap.Bits // the buckets with a visit in wheel.overdue, and those with two
 	inUse                 int         // how many buckets have entries
 	count                 int         // entries in all buckets
@@ -192,6 +194,7 @@ func (l *level) init(size int) {
 		}
 	}
 	l.occupied = bitmap.New(size)
+	l.stale = bitmap.New(size)
 	l.visited, l.visitedTwice = bitmap.New(size), bitmap.New(size)
 }
 
@@ -205,7 +208,10 @@ func (l *level) added(index uint64) {
 }
 
 func (l *level) remove(index uint64, to *Timeout, free *freeList) {
-	l.buckets[index].remove(to, free)
+	b := &l.buckets[index]
+	if b.remove(to, free) == b.min {
+		l.stale.Set(index)
+	}
 	l.removed(index, 1)
 }
 
@@ -219,6 +225,7 @@ func (l *level) removed(index uint64, n int) {
 		return
 	}
 	l.occupied.Clear(index)
+	l.stale.Clear(index)
 	l.inUse--
 	if len(l.buckets) > keepBuckets {
 		l.buckets[index].pieces = nil
@@ -232,6 +239,17 @@ func (l *level) ended(index uint64) {
 	} else {
 		l.visited.Clear(index)
 	}
+}
+
+// findMin makes the min of a bucket exact.
+func (l *level) findMin(index uint64) {
+	b := &l.buckets[index]
+	b.min = math.MaxUint64
+	for pos := range b.n {
+		tick, _ := b.at(pos)
+		b.min = min(b.min, tick)
+	}
+	l.stale.Clear(index)
 }
 
 // firstVisit returns the first tick at which the worker must visit a bucket of the level, or latest if that is earlier.
@@ -249,6 +267,10 @@ func (l *level) firstVisit(now, latest uint64) uint64 {
 		for index := l.occupied.Next(part.from, part.end); index < part.end; index = l.occupied.Next(index+1, part.end) {
 			if latest>>l.shift+1 < part.base+index { // each bucket is needed at most one span early
 				return latest // this bucket and all that follow are needed later
+			}
+			b := &l.buckets[index]
+			if l.neededAt(index, now) < latest && l.stale.Has(index) && b.n <= worthScan && !l.cascades(index) {
+				l.findMin(index)
 			}
 			latest = min(latest, l.neededAt(index, now))
 		}
@@ -274,5 +296,8 @@ func (l *level) neededAt(index, now uint64) uint64 {
 }
 
 // worthWaking is the number of entries above which the worker wakes up to move them down before their span comes.
-// docs/guide.md has the number.
 const worthWaking = 1 << 12
+
+// worthScan bounds the entries that firstVisit scans to save a wake-up.
+// docs/guide.md has both numbers.
+const worthScan = 1 << 13

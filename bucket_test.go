@@ -6,6 +6,8 @@ import (
 	"weak"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/bitmap"
 )
 
 // A bucket behaves like a map from timeouts to ticks. Each timeout knows its position. Neither memory after the last entry
@@ -42,7 +44,7 @@ func TestBucketModel(t *testing.T) {
 			default:
 				e := b.entry(r.IntN(b.n))
 				check(e)
-				b.remove(e.to, &free)
+				require.Equal(t, e.tick, b.remove(e.to, &free))
 				delete(model, e.to)
 			}
 			if b.n != len(model) {
@@ -65,7 +67,9 @@ func TestBucketModel(t *testing.T) {
 		require.LessOrEqual(t, len(free.pieces), freeListLen)
 		require.LessOrEqual(t, b.cap(), b.n+pieceSize)
 		require.LessOrEqual(t, cap(b.pieces), max(8*len(b.pieces), keepPieces))
-		require.True(t, b.n == 0 || b.min <= least)
+		l := level{buckets: []bucket{b}, stale: bitmap.New(1)}
+		l.findMin(0)
+		require.True(t, b.n == 0 || l.buckets[0].min == least)
 	}
 	require.Positive(t, rebased)
 	require.Greater(t, most, freeListLen*pieceSize)

@@ -231,6 +231,7 @@ func (w *wheel) begin(level int, index, last uint64) visit {
 	l := &w.levels[level]
 	b := &l.buckets[index]
 	b.min = math.MaxUint64
+	l.stale.Clear(index)
 	return visit{level: level, index: index, last: last, left: b.n}
 }
 
@@ -332,8 +333,8 @@ func (w *wheel) bringDown(i, limit int) (checked int) {
 	return w.goOn(&l.comingDown, limit)
 }
 
-// refresh makes nextVisit as late as min of the buckets allows. Before that, nextVisit may be too early, because buckets have
-// become empty.
+// refresh makes nextVisit exact, if that is worth its cost. Before that, nextVisit may be too early, because the first timeout was
+// removed.
 func (w *wheel) refresh() {
 	w.nextVisit = ticks.Never
 	for i := range w.levels {

@@ -23,7 +23,7 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 		t.Fatalf("at tick %d: "+format, append([]any{w.now}, args...)...)
 	}
 	all, earliest, size := 0, uint64(ticks.Never), uint64(1)<<w.bits
-	needed := uint64(ticks.Never) // by min of the buckets, which may be too early after a removal
+	large := false // there is a bucket whose first tick is not known, and that is too large to scan
 	for i, l := range w.levels {
 		if l.buckets != nil && uint64(len(l.buckets)) != size {
 			fail("level %d: %d buckets", i, len(l.buckets))
@@ -55,9 +55,10 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 					least = min(least, e.tick)
 				}
 			}
-			if b.n > 0 && b.min > least {
+			if b.n > 0 && b.min != least && (b.min > least || !l.stale.Has(uint64(slot)) && unchecked == 0) {
 				fail("level %d, slot %d: first tick is %d, not %d", i, slot, least, b.min)
 			}
+			large = large || l.stale.Has(uint64(slot)) && b.n > worthScan
 			for to := range b.unused() {
 				if to != nil {
 					fail("level %d: slot %d keeps a removed timeout", i, slot)
@@ -69,7 +70,6 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 			earliest = min(earliest, least)
 			count += b.n
 			if b.n > 0 {
-				needed = min(needed, l.neededAt(uint64(slot), w.now))
 				inUse++
 			}
 		}
@@ -84,7 +84,7 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 	if w.nextVisit <= w.now && !w.isBehind() || w.nextVisit > earliest {
 		fail("next tick is %d, not %d", earliest, w.nextVisit)
 	}
-	return w.nextVisit == needed
+	return w.nextVisit == earliest || large
 }
 
 // unchecked returns below which position visits that are in progress have yet to check the entries of a bucket.
@@ -212,28 +212,57 @@ func TestWheelEveryTick(t *testing.T) {
 	}
 }
 
-// The wheel wakes the worker for a removed timeout once, and only if others are left in its bucket.
+// The wheel does not wake the worker for a removed timeout, unless finding the next one costs more than a
+// spurious wake-up.
 func TestWheelForgetsWhatWasRemoved(t *testing.T) {
-	for _, levels := range []int{1, 3} {
-		for _, n := range []int{0, 1, 2, worthWaking} {
+	for levels, numbers := range map[int][]int{1: {1, 2, worthScan, worthScan + 1}, 3: {1, 2, worthWaking}} {
+		for _, n := range numbers {
 			w := newWheel(16, levels, 0)
 			first := testTimeout(1000)
 			w.place(first, 1000)
 			for range n {
-				w.place(testTimeout(1016), 1016)
+				w.place(testTimeout(1000+16), 1000+16)
 			}
 			w.remove(first)
 			w.refresh()
 			w.check(t)
-			if n == 0 {
-				require.EqualValues(t, uint64(ticks.Never), w.nextVisit)
-				continue
+			if n <= worthScan {
+				require.EqualValues(t, 1016, w.nextVisit)
+			} else {
+				require.EqualValues(t, 1000, w.nextVisit)
+				require.Empty(t, collect(t, w, 1000))
+				require.EqualValues(t, 1016, w.nextVisit)
 			}
-			require.EqualValues(t, 1000, w.nextVisit)
-			require.Empty(t, collect(t, w, 1000))
-			require.EqualValues(t, 1016, w.nextVisit)
 			require.Len(t, collect(t, w, 1016), n)
 		}
+	}
+}
+
+// A removed entry leaves its bucket with a stale min. The wheel scans the bucket for the true min if the stale min
+// would decide when the worker wakes up, which is one span before the min. This also holds if another timeout is
+// due between that wake-up and the min.
+func TestStaleMinOfALargeBucket(t *testing.T) {
+	const later = 40 + 128 // the same bucket, a turn later
+	for _, refresh := range []bool{false, true} {
+		w := newWheel(16, 2, 0)
+		first := testTimeout(40)
+		w.place(first, 40)
+		for range worthWaking {
+			w.place(testTimeout(later), later)
+		}
+		w.place(testTimeout(14), 14)
+		w.remove(first)
+		if refresh {
+			w.refresh()
+		}
+		w.place(testTimeout(later), later) // makes the bucket large
+		w.check(t)
+		require.Empty(t, collect(t, w, 13))
+		w.place(testTimeout(36), 36)
+		require.Len(t, collect(t, w, 14), 1)
+		w.refresh()
+		w.check(t)
+		require.EqualValues(t, 36, w.nextVisit)
 	}
 }
 
