@@ -20,8 +20,10 @@ func verifyRing(t testing.TB, r *ring, looks map[*Timeout]uint64) {
 			switch {
 			case r.by.Load() > by && !table.blocks[i/blockSize].inNear: // the next round goes on with what is in near
 				t.Fatalf("the worker looks at the ring by %d, later than at a block of it, by %d", r.by.Load(), by)
-			case to == closedSlot:
-				t.Fatal("a slot of a ring is closed")
+			case to == closedSlot: // the worker closes a table that has been replaced, some slots in each round
+				if i >= table.closed || table == r.table.Load() {
+					t.Fatal("a slot of a ring is closed")
+				}
 			case to == nil:
 			case by >= ticks.Never:
 				t.Fatal("the worker does not look at a block with a timeout")

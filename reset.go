@@ -102,6 +102,7 @@ func (to *Timeout) moveAt(deadline time.Time) bool {
 
 // moveTo is Move to a tick. The caller reads word first, and then the tick now from the clock.
 func (to *Timeout) moveTo(tick, word, now uint64) bool {
+	to.checkCopy(word)
 	if to.dueTick(word) <= now {
 		return false
 	}

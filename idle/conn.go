@@ -44,8 +44,8 @@ type netConn = net.Conn
 //
 //   - Move returns true. The packet came in time, and the task does not run for the old deadline.
 //   - Cancel returns true. The caller of Close closes the connection, and the task never runs.
-//   - The boundary passes. Soon the timeout expires, and its task closes the connection. A packet that comes before that is too
-//     late: Read drops its data.
+//   - The boundary passes. Then the task, or a packet that comes before it, ends the limit and closes the connection. Read drops the
+//     data of that packet.
 
 // A closer is a Conn as the task of its timeout.
 type closer Conn
@@ -152,10 +152,14 @@ func (c *Conn) ended() bool {
 	return c.over.Load()
 }
 
-// end notes that the limit has ended. From then on each method returns ErrIdle, even if Close or Timer.Stop comes before the task.
+// end notes that the limit has ended, and has the connection closed. From then on each method returns ErrIdle.
 func (c *Conn) end() {
-	if !c.over.Swap(true) {
-		c.limit.closed.Add(1)
+	if c.over.Swap(true) {
+		return
+	}
+	c.limit.closed.Add(1)
+	if c.timeout.Cancel() {
+		go c.netConn.Close() // in place of the task, which may wait for a runner, or be left by Timer.Stop. Close may block
 	}
 }
 

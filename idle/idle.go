@@ -158,7 +158,7 @@ func (l *Limit) Listener(ln net.Listener) net.Listener {
 	return &listener{ln, l}
 }
 
-// NumClosed returns how many connections the Limit has closed because they were silent, or is about to close.
+// NumClosed returns how many connections the Limit has closed because they were silent.
 func (l *Limit) NumClosed() uint64 { return l.closed.Load() }
 
 // NumRefused returns how many connections Accept has closed because too many timeouts were pending, or because

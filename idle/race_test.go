@@ -100,8 +100,8 @@ func TestRace(t *testing.T) {
 	require.Equal(t, conns.Load(), st.Accepted)
 	require.Equal(t, conns.Load(), byUser.Load()+idle.Load())
 	require.Equal(t, idle.Load(), l.NumClosed())
-	require.LessOrEqual(t, st.Expired, idle.Load(), "users may close before the task what was used too late")
-	require.EqualValues(t, st.Expired, closes.Load()-closeCalls.Load(), "by the limit, once each")
+	require.LessOrEqual(t, st.Expired, idle.Load(), "activity that comes too late cancels the task")
+	require.Eventually(t, func() bool { return int64(idle.Load()) == closes.Load()-closeCalls.Load() }, time.Minute, ms, "by the limit, once each")
 	t.Logf("%d connections, %d closed by their users, %d idle", conns.Load(), byUser.Load(), idle.Load())
 }
 

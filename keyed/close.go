@@ -57,7 +57,10 @@ func (m *Map[K, V]) Close() (left []Entry[K, V]) {
 	}
 	if m.limit != nil {
 		for _, h := range m.limit.takeWaiting() {
+			s := h.item.shard
+			s.mu.Lock() // the caller of Stop may run the task again, which reads the key
 			left = append(left, h.item.take())
+			s.mu.Unlock()
 		}
 	}
 	return left

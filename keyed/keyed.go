@@ -133,6 +133,7 @@ type shard[K comparable, V any] struct {
 	closed  bool                     // by Close
 
 	leaving atomic.Pointer[item[K, V]] // a stack of items that are to be taken out: see leave; not guarded by mu
+	takers  int                        // how many calls of leave are taking out what was on it
 
 	_ [64]byte // so that shards do not share a line
 }
@@ -292,12 +293,12 @@ func (m *Map[K, V]) add(s *shard[K, V], key K, value V, t term) error {
 		it = &item[K, V]{shard: s}
 		m.timer.Bind(&it.timeout, it)
 	}
-	if err := t.arm(&it.timeout); err != nil { // it panics if the timer belongs to another synctest bubble
+	s.spare = nil // before arm, which panics if the timer belongs to another synctest bubble, and may have armed the item then
+	if err := t.arm(&it.timeout); err != nil {
 		s.spare = it
 		return err
 	}
 	// The task may have been started by now. Then it waits for the lock, and finds the key and the value.
-	s.spare = nil
 	s.overtake(key, lost)
 	if old != nil {
 		s.keepOverdue(old)
@@ -535,11 +536,14 @@ func (s *shard[K, V]) leave(it *item[K, V]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	it = s.leaving.Swap(nil)
+	s.takers++
+	defer func() { s.takers-- }()
 	for n := 1; it != nil; n++ {
 		s.takeOut(it)
 		it, it.below = it.below, nil
 		if n%leaveChunk == 0 {
-			s.mu.Unlock() // for others
+			s.mu.Unlock()
+			runtime.Gosched() // to others that wait for the lock
 			s.mu.Lock()
 		}
 	}
@@ -585,7 +589,7 @@ func (s *shard[K, V]) keepOverdue(it *item[K, V]) {
 func (s *shard[K, V]) length(some bool) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !some && s.leaving.Load() == nil {
+	if !some && s.leaving.Load() == nil && s.takers == 0 {
 		return len(s.items)
 	}
 	now := s.now()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/hashedwheel/hashedwheel"
@@ -20,9 +21,10 @@ func TestTasksDoNotWaitForTheLock(t *testing.T) {
 	require.NoError(t, err)
 	defer timer.Stop()
 	m := New[int, int](timer, nil)
-	const n = 20_000
+	m.shards = m.shards[:1] // so that to take them out needs several locks
+	const n = 10_000
 	for key := range n {
-		require.NoError(t, m.Set(key, key, 50*time.Millisecond))
+		require.NoError(t, m.Set(key, key, time.Second))
 	}
 	require.NoError(t, m.Set(n, n, time.Hour))
 	for i := range m.shards {
@@ -30,10 +32,15 @@ func TestTasksDoNotWaitForTheLock(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return timer.Stats().Expired == n }, time.Minute, time.Millisecond)
 	require.Eventually(t, func() bool { return timer.Stats().Running <= len(m.shards) }, 10*time.Second, time.Millisecond)
+	var lens sync.WaitGroup
+	for range 4 {
+		lens.Go(func() { assert.Equal(t, 1, m.Len(), "Len does not count what has yet to be taken out") })
+	}
+	time.Sleep(10 * time.Millisecond) // so that they wait
 	for i := range m.shards {
 		m.shards[i].mu.Unlock()
 	}
-	require.Equal(t, 1, m.Len(), "Len does not count what has yet to be taken out")
+	lens.Wait()
 	require.Eventually(t, func() bool { return timer.Stats().Running == 0 }, time.Minute, time.Millisecond)
 	for i := range m.shards {
 		s := &m.shards[i]
@@ -65,6 +72,36 @@ func TestTwoRunsAfterStop(t *testing.T) {
 	m.shards[0].mu.Unlock()
 	runs.Wait()
 	require.Zero(t, m.Len())
+}
+
+// The caller of Stop may run a task twice whose key waits for WithConcurrency, while the Map is closed.
+func TestTwoRunsMeetClose(t *testing.T) {
+	for range 100 {
+		timer, err := hashedwheel.New()
+		require.NoError(t, err)
+		release := make(chan struct{})
+		var calls atomic.Int64
+		m := New(timer, func(int, int) { calls.Add(1); <-release }, WithConcurrency(1))
+		require.NoError(t, m.Set(1, 1, time.Hour))
+		require.NoError(t, m.Set(2, 2, time.Hour))
+		left := timer.Stop()
+		require.Len(t, left, 2)
+		var runs sync.WaitGroup
+		runs.Go(func() { left[0].Task().Run(left[0]) })
+		for calls.Load() == 0 {
+			runtime.Gosched()
+		}
+		left[1].Task().Run(left[1])
+		runs.Go(func() { left[1].Task().Run(left[1]) })
+		var entries []Entry[int, int]
+		runs.Go(func() { entries = m.Close() })
+		for keys, _, _ := m.limit.Waiting(); keys > 0; keys, _, _ = m.limit.Waiting() {
+			runtime.Gosched()
+		}
+		close(release)
+		runs.Wait()
+		require.EqualValues(t, 2, int(calls.Load())+len(entries))
+	}
 }
 
 // Keys expire, are set again, removed and cleared, all at the same time, in a Map without a function. None comes back, and none is

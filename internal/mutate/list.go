@@ -933,7 +933,7 @@ var mutations = []mutation{
 	{19, "no task takes out the keys that others have left", "keyed/keyed.go", "shard.leave",
 		`it = s.leaving.Swap(nil)`, `s.leaving.Store(nil)`, "TestTasksDoNotWaitForTheLock TestLeaveRace"},
 	{19, "Len counts keys that tasks have left to others", "keyed/keyed.go", "shard.length",
-		`!some && s.leaving.Load() == nil`, `!some`, "TestTasksDoNotWaitForTheLock"},
+		`&& s.takers == 0 {`, `{`, "TestTasksDoNotWaitForTheLock"},
 	{19, "the caller of Stop cannot run a task twice", "keyed/keyed.go", "item.Run",
 		`m.expired == nil && it.timeout.IsExpired()`, `m.expired == nil`, "TestTwoRunsAfterStop"},
 	{19, "Remove finds a key that waits", "keyed/keyed.go", "item.end",

@@ -56,8 +56,8 @@ func (p *Pool[T]) setWatch() {
 }
 
 // onWatch starts more runners if tasks take long on average: as many as can be at work, or more if tasks are slow. It cannot
-// distinguish tasks that wait for each other from tasks that block for other reasons. So very many tasks that meet at a lock may
-// get very many runners. Called by watch.
+// distinguish tasks that wait for each other from tasks that block for other reasons. So very many tasks that meet at a lock, or
+// that each compute for longer than slowTask, may get very many runners. Called by watch.
 func (p *Pool[T]) onWatch() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
