@@ -145,6 +145,30 @@ type waitingKeys struct {
 	limit   int           // keyed.WithConcurrency of its queue
 }
 
+// handling has the timeouts for which a call of the panic handler is in progress.
+type handling struct {
+	mu    sync.Mutex
+	calls map[*Timeout]int // nil until the first
+}
+
+// add adds n to the number of calls for a timeout.
+func (h *handling) add(to *Timeout, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.calls == nil {
+		h.calls = make(map[*Timeout]int)
+	}
+	if h.calls[to] += n; h.calls[to] == 0 {
+		delete(h.calls, to)
+	}
+}
+
+func (h *handling) has(to *Timeout) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.calls[to] > 0
+}
+
 // queues has the queues in which keys of package keyed wait.
 type queues struct {
 	mu  sync.Mutex

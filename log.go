@@ -20,8 +20,8 @@ func (t *Timer) reportPanic(to *Timeout, what string, value any, stack []byte) {
 	case to == nil:
 		t.logPanic("executor", "", "", value, stack)
 	case t.panicHandler != nil:
-		t.handling.Store(to, nil)
-		defer t.handling.Delete(to)
+		t.handling.add(to, 1)
+		defer t.handling.add(to, -1)
 		t.panicHandler(to, value, stack)
 	default:
 		t.logPanic(what, taskName(to.Task()), to.String(), value, stack)
@@ -57,9 +57,9 @@ func (t *Timer) logPanic(what, task, timeout string, value any, stack []byte) {
 // tellLater has the panics logged that are kept, after a time, unless that is 0.
 func (t *Timer) tellLater(wait time.Duration) {
 	if wait > 0 {
-		time.AfterFunc(wait, func() {
+		t.later.Store(time.AfterFunc(wait, func() {
 			t.soon(func() { t.tellLater(t.tellKept()) })
-		})
+		}))
 	}
 }
 
@@ -74,6 +74,9 @@ func (t *Timer) tellKept() (wait time.Duration) {
 
 // tellAll has all panics logged that are kept. It does not call the logger itself, because that may end its goroutine.
 func (t *Timer) tellAll() {
+	if later := t.later.Swap(nil); later != nil {
+		later.Stop() // it would keep the timer in memory
+	}
 	write, _ := t.flood.Take(t.clock.Elapsed(), true)
 	for _, w := range write {
 		t.soon(w)

@@ -54,11 +54,12 @@ type Timer struct {
 	returned atomic.Uint64
 	panics   atomic.Uint64
 
-	flood     logtext.Flood // of panics
-	queues    queues        // of package keyed
-	canceling atomic.Int64  // calls of Canceled in progress
-	handling  sync.Map      // has each Timeout for which a call of the panic handler is in progress
-	told      atomic.Bool   // the log has the warning of Shutdown
+	flood     logtext.Flood              // of panics
+	queues    queues                     // of package keyed
+	canceling atomic.Int64               // calls of Canceled in progress
+	handling  handling                   // of the panic handler
+	later     atomic.Pointer[time.Timer] // will have logged what flood has kept; or nil
+	told      atomic.Bool                // the log has the warning of Shutdown
 
 	refusedFull, refusedStopped atomic.Uint64
 

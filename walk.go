@@ -81,7 +81,7 @@ type activity struct {
 func (t *Timer) eachActivity(elapsed time.Duration, f func(activity)) {
 	elapsed = max(elapsed, 1)
 	add := func(a activity) {
-		if _, ok := t.handling.Load(a.to); ok {
+		if t.handling.has(a.to) {
 			a.what, a.of, a.brief = "panic handler", t.panicHandler, true
 		}
 		f(a)
