@@ -24,7 +24,7 @@ import (
 
 const (
 	sweepTime  = 500 * time.Millisecond
-	checkEvery = 1 << 10 // how many timeouts of each kind the worker takes in a step, before it looks at the clock again
+	checkEvery = 1 << 10 // how many timeouts of each kind, or slots, the worker takes at a time, before it looks at the clock again
 
 	// stacksTime is how long the worker takes further inboxes before it has placed what it took from the others. It bounds how
 	// long a walk waits if producers push faster than the worker takes. Placing even millions takes less.

@@ -24,7 +24,7 @@ import (
 //
 // The worker looks for a stall at the end of a round, so a task does nothing for it. After a round in which timeouts come due
 // there is always another round (worker.planNext). If all tasks have started by then, the worker need not wake up for a check.
-// Otherwise it checks twice a second.
+// Otherwise it checks twice a second for tasks, and less often the longer keys wait.
 const (
 	tooLate   = time.Second // how late the worker must be, or how long a task must wait, for a warning
 	checkEach = tooLate / 2 // the time from one check for a stall to the next

@@ -31,9 +31,9 @@ import (
 // After step 4 no pending timeout leaves its place, so steps 4 and 5 find them all. A Reset may still change its tick, or give
 // it a second slot. A Cancel may end it: it changes the word even if the gate is shut.
 //
-//  - Two calls do not enter the gate. NewTimeout either finds its slot closed, or Stop finds the timeout there: see
-//    nursery.go. After a Reset that leaves the timeout where it is, or that gives it a second slot, Stop finds the timeout in
-//    its old place.
+//  - Calls that push nothing need not enter the gate. NewTimeout either finds its slot closed, or Stop finds the timeout there:
+//    see nursery.go. After a Reset or a Cancel that leaves the timeout where it is, and a Reset that gives a pending one a second
+//    slot, Stop finds the timeout in its old place.
 //  - A runner that has taken a timeout before step 4 may be about to claim it. Stop takes that timeout too, and the first
 //    compare-and-swap decides whether it expires or is returned. If it expires, its task may be at its first instruction when
 //    Stop returns.

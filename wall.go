@@ -85,7 +85,7 @@ func (run *wallRun) putOff(to *Timeout, word uint64) bool {
 	// is at work, and then the timeout is armed for a tick ahead of the clock, and the tick in this word has passed.
 	//
 	// After the compare-and-swap the timeout is where it was, as after a Reset that changes only the word. The worker that has
-	// it places it for the new tick (wheel.visit), and a runner that has it queues it: see rule 3 of timeout.go. Cancel, Reset
+	// it places it for the new tick (wheel.goOn), and a runner that has it queues it: see rule 3 of timeout.go. Cancel, Reset
 	// and Stop rely on the same rule. Each of them changes the word too, so it comes before this or after it.
 	to.word.CompareAndSwap(word, pendingAt(word, tick))
 	return true

@@ -15,7 +15,7 @@ import (
 
 // Rounds
 //
-// The worker turns the wheel, in rounds. A timer of the runtime, the alarm, starts a round at a tick boundary, on a
+// The worker turns the wheel, in rounds. A timer of the runtime, the alarm, starts a round, most often at a tick boundary, on a
 // goroutine that ends with it. So between two rounds there is no goroutine. One atomic word, the state, makes sure that
 // there is only one round at a time:
 //

@@ -42,7 +42,8 @@ func (y *yielding) yieldTo(w *worker, full bool) {
 	runtime.Gosched()
 }
 
-// yields reports whether the caller should yield. If a round or a runner is overdue at the time now, needed is true.
+// yields reports whether the caller should yield. If a round or a runner is overdue at the time now, or the inbox of the caller is
+// full, needed is true.
 func (y *yielding) yields(now time.Duration, needed bool) bool {
 	from, backoff := time.Duration(y.from.Load()), time.Duration(y.backoff.Load())
 	yields := now < from+yieldFor

@@ -1247,6 +1247,8 @@ var mutations = []mutation{
 		`!rn.steady ||`, `rn.late < 0 ||`, "TestLatenessOfWaiting"},
 	{20, "each task is measured although many wait", "internal/pool/runner.go", "Runner.Start",
 		`!rn.many ||`, `true ||`, "TestCounts"},
+	{8, "items join a chunk whose positions theirs do not follow", "internal/pool/list.go", "list.join",
+		`k.base != l.end() ||`, ``, "TestJoinBehindARemovedChunk"},
 	{21, "an empty list keeps the array of a long one", "internal/pool/list.go", "list.unlink",
 		`l.chunks = nil`, ``, "TestIdlePoolKeepsLittle"},
 	{21, "a list that is never empty grows", "internal/pool/list.go", "list.push",

@@ -69,9 +69,10 @@ func (l *list[T]) add(item T) {
 	l.n++
 }
 
-// join appends the items of a chunk, which have positions already, to the last chunk. It reports whether there was room.
+// join appends the items of a chunk, which have positions already, to the last chunk. It reports whether there was room, and the
+// positions follow those of the last chunk. They do not if a chunk in between was emptied by removals.
 func (l *list[T]) join(k *chunk[T]) bool {
-	if l.n == 0 || !l.last().hasRoom(len(k.items)) {
+	if l.n == 0 || k.base != l.end() || !l.last().hasRoom(len(k.items)) {
 		return false
 	}
 	last := l.last()
@@ -108,7 +109,8 @@ func (l *list[T]) firstWhere(match func(item T) bool) (found T) {
 	return none
 }
 
-// push appends a chunk, which belongs to the list from then on. The one before gets no more items.
+// push appends a chunk, which belongs to the list from then on. The chunk before gets no more items, unless this one is emptied by
+// removals.
 //
 // Not inlined, because that would make the frames of a round larger than the stack of a new goroutine.
 //

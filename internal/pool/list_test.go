@@ -111,3 +111,28 @@ func TestListThatIsNeverEmpty(t *testing.T) {
 	require.LessOrEqual(t, cap(l.chunks), keptLen)
 	l.check(t)
 }
+
+// The last chunk is emptied by removals, so the chunk before is the last again. What comes then is found by its position.
+func TestJoinBehindARemovedChunk(t *testing.T) {
+	p := &Pool[int]{memory: new(Memory[int]), Limit: -1} // nothing runs
+	p.list.memory = p.memory
+	f := Feeder[int]{pool: p}
+	add := func(n int) (first uint32) {
+		first = f.Position()
+		for i := range uint32(n) {
+			f.Add(int(first+i) + 1)
+		}
+		f.Flush()
+		return first
+	}
+	remove := func(first uint32, n int) {
+		for pos := first; pos < first+uint32(n); pos++ {
+			require.True(t, p.list.remove(int(pos)+1, pos))
+		}
+	}
+	add(200)
+	remove(add(100), 100) // a chunk of its own
+	remove(add(10), 10)
+	require.Equal(t, 200, p.list.n)
+	p.list.check(t)
+}

@@ -78,7 +78,7 @@ func (rn *Runner[T]) Next() (item T) {
 // Start is called when the host has claimed the item. The host must then run the task. If callsRan is true, Host.Ran
 // is called when the task is over. If measure is true, the host calls Measured.
 //
-// A task that is not measured counts as late as the next one that the same runner measures. So where tasks take long, and each
+// A task that is not measured counts as late as the next one that the same runner measures, or as the last one if there is none. So where tasks take long, and each
 // starts later than the one before, all are measured.
 func (rn *Runner[T]) Start(callsRan bool) (measure bool) {
 	rn.callsRan, rn.inTask = callsRan, true
