@@ -16,8 +16,8 @@ func (bridge) Each(t any, yield func(task any, at time.Time, repeats bool) bool)
 	t.(*Timer).walk(func(to *Timeout) bool { return yield(to.Task(), to.Deadline(), to.repeats()) })
 }
 
-func (bridge) EachRun(t any, yield func(task any, at time.Time, repeats bool, over <-chan struct{})) {
-	t.(*Timer).eachRun(func(to *Timeout, over <-chan struct{}) { yield(to.Task(), to.Deadline(), to.repeats(), over) })
+func (bridge) EachRun(t any, match func(task any) bool, yield func(task any, at time.Time, repeats bool, over <-chan struct{})) {
+	t.(*Timer).eachRun(func(task Task) bool { return match(task) }, func(to *Timeout, over <-chan struct{}) { yield(to.Task(), to.Deadline(), to.repeats(), over) })
 }
 
 func (bridge) EachCall(t any, yield func(due.Call)) {

@@ -8,7 +8,7 @@ package hashedwheel
 type Stats struct {
 	Pending int // timeouts armed and not ended
 	Due     int // pending ones that are due, and wait for a runner, the limit or the executor
-	Running int // tasks, and other calls of user code, in progress: Next, Canceled, the panic handler and submit
+	Running int // tasks, and other calls of user code, in progress: Next, Canceled, the panic handler and, until Stop, submit
 
 	KeysWaiting int // keys of package keyed that have expired, and wait for keyed.WithConcurrency; they are not pending
 
@@ -110,7 +110,9 @@ func (t *Timer) running() (tasks, goroutines int) {
 	goroutines += lightGoroutines + t.calls.Goroutines()
 	tasks += light + int(t.canceling.Load())
 	if t.executor != nil {
-		tasks += t.executor.Submitting()
+		if !t.queue.shut.Load() { // Shutdown does not wait for submit, and nothing runs after it
+			tasks += t.executor.Submitting()
+		}
 		goroutines += t.executor.Goroutines()
 	}
 	return tasks, goroutines

@@ -169,8 +169,8 @@ func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	left := t.Stop()
 	t.queue.awaitZero(notifying) // after Stop, so that no other Cancel can end a timeout
 	defer t.watchShutdown()()
-	idle := await(ctx, t.tasks.UntilIdle()) && await(ctx, t.light.UntilIdle())
-	t.tellAll()
+	idle := await(ctx, t.tasks.UntilIdle()) && await(ctx, t.light.UntilIdle()) && await(ctx, t.calls.UntilIdle())
+	t.tellAll() // after the calls, because Canceled may panic
 	if !idle || !await(ctx, t.calls.UntilIdle()) {
 		return left, ctx.Err()
 	}
@@ -179,14 +179,13 @@ func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 
 // watchShutdown makes the log say what a Shutdown waits for, if it waits for long. The worker, which has stopped, no longer does.
 func (t *Timer) watchShutdown() (stop func()) {
-	if running, _ := t.running(); running == 0 {
-		return func() {}
-	}
-	t.eachActivity(t.clock.Elapsed(), func(activity) {}) // the first look
-	watch := time.AfterFunc(longRun, func() {
+	look := func() { t.eachActivity(t.clock.Elapsed(), func(activity) {}) }
+	look()
+	again := time.AfterFunc(time.Second, look) // finds the calls of Canceled that Stop has asked for
+	watch := time.AfterFunc(longRun+time.Second, func() {
 		if t.told.CompareAndSwap(false, true) {
 			t.soon(func() { t.logHang("Shutdown waits for calls that do not return") })
 		}
 	})
-	return func() { watch.Stop() }
+	return func() { again.Stop(); watch.Stop() }
 }

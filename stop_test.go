@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -206,10 +207,56 @@ func TestShutdownSaysWhatItWaitsFor(t *testing.T) {
 		pass(time.Hour)
 		all := messages(log, start)
 		require.Len(t, all, 1)
-		require.Regexp(t, `^1m1.1s WARN Shutdown waits for calls that do not return; `+
-			`most are hashedwheel.TestShutdownSaysWhatItWaitsFor.func1.1 calls=1200 most=1200 longest=1m(0|0.\d|1)s running=1200$`, all[0])
+		require.Regexp(t, `^1m2.1s WARN Shutdown waits for calls that do not return; `+
+			`most are hashedwheel.TestShutdownSaysWhatItWaitsFor.func1.1 calls=1200 most=1200 longest=1m[01](.\d)?s running=1200$`, all[0])
 	})
 }
+
+// panicsWhenCanceled is a Canceler that panics.
+type panicsWhenCanceled struct{}
+
+func (panicsWhenCanceled) Run(*Timeout)      {}
+func (panicsWhenCanceled) Canceled(*Timeout) { panic("on purpose") }
+
+// When Shutdown returns nil, what has panicked meanwhile is in the log.
+func TestShutdownLogsPanicsOfCanceled(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, option)
+		for range 10 {
+			_, err := timer.NewTimeout(panicsWhenCanceled{}, time.Hour)
+			require.NoError(t, err)
+		}
+		_, err := timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 2, strings.Count(log.String(), "Canceled panicked"))
+		require.Contains(t, log.String(), "times=9")
+	})
+}
+
+// A Canceled that hangs is what a Shutdown waits for, although no call was in progress when it began.
+func TestShutdownFindsCallsThatBeginLater(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, option)
+		release := make(chan struct{})
+		_, err := timer.NewTimeout(canceledBy(func() { <-release }), time.Hour)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		_, err = timer.Shutdown(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		close(release)
+		synctest.Wait()
+		require.Contains(t, log.String(), "Shutdown waits for calls that do not return")
+	})
+}
+
+// A canceledBy is a Canceler whose Canceled is the function.
+type canceledBy func()
+
+func (canceledBy) Run(*Timeout)        {}
+func (f canceledBy) Canceled(*Timeout) { f() }
 
 // Right after Shutdown the timer has no goroutine, whatever state it was in. If it had one, the bubble would not
 // end, or would end in a panic.

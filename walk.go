@@ -52,13 +52,13 @@ func (t *Timer) walk(yield func(to *Timeout) bool) {
 // eachRun calls f once for each run that is in progress, except runs of light tasks, which are short. The channel over is
 // closed when the run is over. On the other side of a synctest bubble eachRun finds no run, because the channel would belong
 // to the wrong side.
-func (t *Timer) eachRun(f func(to *Timeout, over <-chan struct{})) {
+func (t *Timer) eachRun(match func(task Task) bool, f func(to *Timeout, over <-chan struct{})) {
 	t.checkMade()
 	if t.clock.Foreign() {
 		return
 	}
 	seen := make(map[<-chan struct{}]bool)
-	runs := t.tasks.Runs(func(to *Timeout) bool { return to.timer == t }) // not if the user has overwritten the struct
+	runs := t.tasks.Runs(func(to *Timeout) bool { return to.timer == t && match(to.Task()) }) // not if the user has overwritten the struct
 	for _, run := range runs {
 		if !seen[run.Over] {
 			seen[run.Over] = true

@@ -18,6 +18,7 @@ type auditor struct {
 	next     time.Time // when this process asks whether it is its turn
 	made     int64     // when the stream of wake-ups was made
 	auditing bool
+	working  bool // at the last check
 }
 
 // A turn is the message of the process that audits, or has audited last. The other processes have its count.
@@ -45,7 +46,15 @@ func (a *auditor) check(s *Store, now time.Time) {
 	if made := s.made.Load(); made != a.made {
 		a.made, a.next = made, now.Add(requestLimit)
 	}
-	if a.auditing || s.working.Load() == 0 || now.Before(a.next) {
+	working := s.working.Load() > 0
+	if a.auditing || !working && !a.working {
+		return
+	}
+	if a.working = working; !working {
+		s.counts.stranded.Store(0) // the processes that work know
+		return
+	}
+	if now.Before(a.next) {
 		return
 	}
 	a.auditing = true
@@ -113,7 +122,11 @@ func (s *Store) auditInTurn(seq uint64) (last uint64, err error) {
 			if err == nil {
 				seq = next
 			} else if isConflict(err) {
-				cancel(errTurn)
+				if by, last := s.lastTurn(); by == s.id { // the answer to the last one was lost
+					seq = last
+				} else {
+					cancel(errTurn)
+				}
 			}
 		}
 	})
@@ -136,6 +149,18 @@ func (s *Store) storeTurn(last uint64, ttl time.Duration) (seq uint64, err error
 		return last, err
 	}
 	return ack.Sequence, nil
+}
+
+// lastTurn returns whose turn it is, and the number of its message.
+func (s *Store) lastTurn() (by string, seq uint64) {
+	ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
+	defer cancel()
+	var t turn
+	msg, err := s.link().wakeups.GetLastMsgForSubject(ctx, s.subject("probe", "audit"))
+	if err != nil || json.Unmarshal(msg.Data, &t) != nil {
+		return "", 0
+	}
+	return t.By, msg.Sequence
 }
 
 // loadTurn returns the last turn of a process, or the zero turn.

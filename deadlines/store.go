@@ -139,7 +139,9 @@ type Store struct {
 	unsafe  atomic.Pointer[error] // see danger
 	made    atomic.Int64          // when the stream of wake-ups was made
 	// bucketMade is when the bucket was made that Open has found.
-	bucketMade int64
+	bucketMade  int64
+	bucketLast  uint64 // its last revision then
+	bucketOther bool   // it is another one now
 	// failedAudits counts the last audits in a row that failed. Only the present one uses it.
 	failedAudits int
 	// lostSince is when look found that the bucket is gone, or zero. Only Open and then the watcher call look.
@@ -178,10 +180,10 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 		s.log.Warn("deadlines: there is no connection yet, and Open waits for one", "servers", servers(nc))
 	}
 	var said string
-	err = s.persist(ctx, func(ctx context.Context) error {
-		err := s.setUp(ctx, l)
+	err = s.persist(ctx, func(attempt context.Context) error {
+		err := s.setUp(attempt, l)
 		if err != nil {
-			s.count(ctx)
+			s.count(ctx) // attempt may be over
 		}
 		err = s.explain(err)
 		if f := (final{}); err != nil && !errors.As(err, &f) && err.Error() != said {
@@ -239,7 +241,7 @@ func (s *Store) setUp(ctx context.Context, l *link) (err error) {
 	if err := s.adopt(bucket, l.nc.ConnectedClusterName()); err != nil {
 		return final{err}
 	}
-	s.bucketMade = l.records.CachedInfo().Created.UnixNano()
+	s.bucketMade, s.bucketLast, s.bucketOther = 0, 0, false
 	if err := s.bindBucket(ctx, l); err != nil {
 		return err
 	}

@@ -60,6 +60,10 @@ func (s *Store) look(ctx context.Context) error {
 		return err
 	}
 	consumer, err := l.wakeups.Consumer(ctx, consumerName)
+	if errors.Is(err, jetstream.ErrConsumerNotFound) { // workers that are halted do not make it again
+		s.log.Warn("deadlines: the consumer is gone, and is made again")
+		consumer, err = s.makeConsumer(ctx, l)
+	}
 	if err != nil {
 		return err
 	}

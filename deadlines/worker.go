@@ -155,6 +155,10 @@ func (w *worker) pull() error {
 // are busy, take waits for a quarter of a lease, and then leaves the message to another worker.
 func (w *worker) take(msg jetstream.Msg, since time.Time) {
 	h, err := w.parse(msg, since)
+	if err != nil && len(msg.Data()) == 0 && msg.Headers().Get("Nats-Msg-Size") != "" { // headers_only, not noticed yet
+		w.giveBack(msg, since, w.cfg.Lease)
+		return
+	}
 	if err != nil {
 		w.setAside(msg, since, err)
 		return

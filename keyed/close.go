@@ -119,10 +119,7 @@ func (m *Map[K, V]) calls() (calls []<-chan struct{}) {
 	if m.limit != nil {
 		return m.limit.untilOver()
 	}
-	due.Root.EachRun(m.timer, func(task any, _ time.Time, _ bool, over <-chan struct{}) {
-		if it, ok := task.(*item[K, V]); ok && it.shard.owner == m {
-			calls = append(calls, over)
-		}
-	})
+	mine := func(task any) bool { it, ok := task.(*item[K, V]); return ok && it.shard.owner == m }
+	due.Root.EachRun(m.timer, mine, func(_ any, _ time.Time, _ bool, over <-chan struct{}) { calls = append(calls, over) })
 	return calls
 }

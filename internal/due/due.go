@@ -14,7 +14,7 @@ type Access interface {
 
 	// EachRun calls yield for the runs of tasks that are in progress, with what Each yields of the timeout. The channel over is
 	// closed when the run is over. No two runs have the same channel.
-	EachRun(timer any, yield func(task any, at time.Time, repeats bool, over <-chan struct{}))
+	EachRun(timer any, match func(task any) bool, yield func(task any, at time.Time, repeats bool, over <-chan struct{}))
 
 	// EachCall calls yield for the calls of user code that are in progress on goroutines of a timer, or of its executor. If only one of
 	// the caller and the timer is in a synctest bubble, it finds none.

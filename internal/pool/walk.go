@@ -70,8 +70,6 @@ type Sight[T comparable] struct {
 // the present time by a clock of the caller, and not 0. So a task pays nothing for the time that it has run: the time counts from the
 // first Look.
 func (p *Pool[T]) Look(now time.Duration, f func(Sight[T])) {
-	p.asking.Lock()
-	defer p.asking.Unlock()
 	var found []Sight[T]
 	p.eachRunner(walked, func(rn *Runner[T]) {
 		if rn.since == 0 {
