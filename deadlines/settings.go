@@ -38,11 +38,7 @@ func (p paused) Error() string {
 func (s *Store) verify(records, wakeups *jetstream.StreamInfo, consumer *jetstream.ConsumerInfo) error {
 	var m mismatch
 	wrong := func(format string, args ...any) { m.wrong = append(m.wrong, fmt.Sprintf(format, args...)) }
-	// Servers before 2.15 also change the time when two processes make the bucket at once. Then no revision is missing.
-	made, last := records.Created.UnixNano(), records.State.LastSeq
-	if s.bucketOther = s.bucketOther || s.bucketMade != 0 && made != s.bucketMade && last < s.bucketLast; !s.bucketOther {
-		s.bucketMade, s.bucketLast = made, max(last, s.bucketLast)
-	} else {
+	if made := records.Created.UnixNano(); s.bucketMade != 0 && made != s.bucketMade {
 		wrong("the stream %s was made again at %s, so all deadlines that were set before are gone; restore it from a backup "+
 			"if that was not done, and start all processes again", s.bucketName(), records.Created.UTC().Format(time.RFC3339))
 	}

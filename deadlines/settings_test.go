@@ -15,7 +15,7 @@ import (
 func requireUnsafe(t *testing.T, s *Store, l *log, want string) {
 	t.Helper()
 	await(t, "the figures say so: "+want, func() bool { return s.Stats().Unsafe && strings.Contains(s.danger().Error(), want) })
-	require.Contains(t, strings.ReplaceAll(l.String(), `\"`, `"`), want)
+	await(t, "the log says so: "+want, func() bool { return strings.Contains(strings.ReplaceAll(l.String(), `\"`, `"`), want) })
 	err := s.Set(t.Context(), "refused", time.Now(), nil)
 	require.ErrorIs(t, err, ErrMismatch)
 	require.ErrorContains(t, err, want)

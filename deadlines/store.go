@@ -139,9 +139,7 @@ type Store struct {
 	unsafe  atomic.Pointer[error] // see danger
 	made    atomic.Int64          // when the stream of wake-ups was made
 	// bucketMade is when the bucket was made that Open has found.
-	bucketMade  int64
-	bucketLast  uint64 // its last revision then
-	bucketOther bool   // it is another one now
+	bucketMade int64
 	// failedAudits counts the last audits in a row that failed. Only the present one uses it.
 	failedAudits int
 	// lostSince is when look found that the bucket is gone, or zero. Only Open and then the watcher call look.
@@ -241,7 +239,7 @@ func (s *Store) setUp(ctx context.Context, l *link) (err error) {
 	if err := s.adopt(bucket, l.nc.ConnectedClusterName()); err != nil {
 		return final{err}
 	}
-	s.bucketMade, s.bucketLast, s.bucketOther = 0, 0, false
+	s.bucketMade = l.records.CachedInfo().Created.UnixNano()
 	if err := s.bindBucket(ctx, l); err != nil {
 		return err
 	}
