@@ -315,7 +315,7 @@ func TestArmingAgainYields(t *testing.T) {
 			for i := range kept {
 				kept[i].Cancel()
 			}
-			if took < slice/2 {
+			if took < slice/2 || runtime.GOOS == "js" { // there nothing preempts a goroutine
 				require.Equal(t, backoff == 0, yielded)
 				break
 			}

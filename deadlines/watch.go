@@ -17,7 +17,7 @@ type Stats struct {
 	Unsafe  bool
 	Held    int // deadlines that workers of this process have, with those whose handler runs
 	Running int // calls of handlers that have not returned
-	// Longest is how long the handler has run that has run longest of those that have not returned.
+	// Longest is the time since the oldest call of a handler that has not returned began.
 	Longest time.Duration
 	// Deadlines that have come and whose handler has not returned nil. Usually only those count that this process has.
 	// While a worker finds that the servers store nothing, or deliver nothing, all count that the servers do not deliver.

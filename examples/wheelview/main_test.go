@@ -19,7 +19,7 @@ import (
 )
 
 // patience is longer than any test waits, unless something hangs.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -536,7 +536,7 @@ var mutations = []mutation{
 		`case !s.waits, elapsed-s.last > tooLate:`, `case !s.waits:`, "TestSuspensionIsNotAStall"},
 	{20, "a wait counts from the deadline, not from when the worker hands the task over", "worker.go", "worker.emit",
 		`= w.listing, f`, `= listedAt(w.clock.Boundary(tickOf(to.word.Load()))), f`, "TestSlowRatesDoNotWait"},
-	{20, "the log says that tasks no longer wait because those that wait came later", "late.go", "spell.step",
+	{20, "the log says that tasks no longer wait although others wait that came later", "late.go", "spell.step",
 		`case !any, elapsed-s.wrong >= calm:`, `default:`, "TestStallEndsWhenNothingWaits"},
 	{20, "the log says each second that tasks wait", "late.go", "spell.lasts",
 		`if s.warned && elapsed-s.lastAt < warnEvery {`, `if false {`, "TestStallIsLogged TestSpell"},

@@ -27,7 +27,7 @@ func (c *Calls) SetLabels(labels context.Context) { c.pool.Labels = labels }
 // Call has f called soon.
 func (c *Calls) Call(f func()) { c.pool.Add(&call{f: f}) }
 
-// CallFor is Call for a call of user code, which Look finds by what it is for.
+// CallFor is like Call, for user code. Look finds the call by of, which says what it is for.
 func (c *Calls) CallFor(of any, f func()) { c.pool.Add(&call{f, of}) }
 
 // Look is Pool.Look for the calls in progress that CallFor was given.
