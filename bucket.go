@@ -174,13 +174,13 @@ type visit struct {
 
 // A level is one level of the wheel: a bucket for each of the next spans of 1<<shift ticks. Owned by the worker.
 type level struct {
-	shift                 uint
-	buckets               []bucket    // nil until the first timeout, except on level 0; their number is a power of two
-	occupied              bitmap.Bits // the buckets that have entries
-	stale                 bitmap.Bits // the occupied buckets from which entries were taken without finding a new min
-	visited, visitedTwice bitmap.Bits // the buckets with a visit in wheel.overdue, and those with two
-	inUse                 int         // how many buckets have entries
-	count                 int         // entries in all buckets
+	shift    uint
+	buckets  []bucket    // nil until the first timeout, except on level 0; their number is a power of two
+	occupied bitmap.Bits // the buckets that have entries
+	stale    bitmap.Bits // the occupied buckets from which entries were taken without finding a new min
+	visited  bitmap.Bits // the buckets with a visit in wheel.overdue; there is one at most
+	inUse    int         // how many buckets have entries
+	count    int         // entries in all buckets
 
 	comingDown visit // of the bucket for the next span, or for one that has passed: see Cascading in wheel.go
 }
@@ -195,7 +195,7 @@ func (l *level) init(size int) {
 	}
 	l.occupied = bitmap.New(size)
 	l.stale = bitmap.New(size)
-	l.visited, l.visitedTwice = bitmap.New(size), bitmap.New(size)
+	l.visited = bitmap.New(size)
 }
 
 // added records that an entry has been added to a bucket.
@@ -229,15 +229,6 @@ func (l *level) removed(index uint64, n int) {
 	l.inUse--
 	if len(l.buckets) > keepBuckets {
 		l.buckets[index].pieces = nil
-	}
-}
-
-// ended records that a visit of a bucket is done.
-func (l *level) ended(index uint64) {
-	if l.visitedTwice.Has(index) {
-		l.visitedTwice.Clear(index)
-	} else {
-		l.visited.Clear(index)
 	}
 }
 

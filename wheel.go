@@ -160,22 +160,27 @@ func (w *wheel) enterSpans(i int, first, last uint64) {
 		if index == part {
 			continue // this was the last part, or the next one begins at bucket 0
 		}
-		if cascades := l.cascades(index); cascades || l.buckets[index].min>>l.shift <= w.now>>l.shift {
-			switch {
-			case !l.visited.Has(index):
-				l.visited.Set(index)
-			case !l.visitedTwice.Has(index):
-				l.visitedTwice.Set(index)
-			default: // a visit takes longer than a turn of the wheel
-				w.dropNewest(i, index)
-			}
-			w.overdue = append(w.overdue, w.begin(i, index, w.now>>l.shift))
-			if cascades {
-				l.comingDown.left = 0
-			}
+		if l.cascades(index) {
+			l.comingDown.left = 0 // the visit takes over
+			w.visit(i, index)
+		} else if !l.visited.Has(index) && w.isDue(i, index) {
+			w.visit(i, index)
 		}
 		span++
 	}
+}
+
+// isDue reports whether an entry of a bucket may be for a span that has come. The bucket must not be empty.
+func (w *wheel) isDue(i int, index uint64) bool {
+	l := &w.levels[i]
+	return l.buckets[index].min>>l.shift <= w.now>>l.shift
+}
+
+// visit begins to visit a bucket that is not being visited.
+func (w *wheel) visit(i int, index uint64) {
+	l := &w.levels[i]
+	l.visited.Set(index)
+	w.overdue = append(w.overdue, w.begin(i, index, w.now>>l.shift))
 }
 
 // isBehind reports whether entries are in buckets whose span has come.
@@ -198,22 +203,16 @@ func (w *wheel) visitOverdue() {
 			if v.left > 0 {
 				continue
 			}
-			l.ended(v.index)
+			level, index := v.level, v.index
 			if oldest && len(w.overdue) > visitChunk {
 				w.overdue = w.overdue[1:] // faster than to move the others
 			} else {
 				w.overdue = slices.Delete(w.overdue, at, at+1)
 			}
-		}
-	}
-}
-
-// dropNewest drops the newest visit of a bucket, because another one that begins now checks all that it has left.
-func (w *wheel) dropNewest(level int, index uint64) {
-	for i := len(w.overdue) - 1; i >= 0; i-- {
-		if v := &w.overdue[i]; v.level == level && v.index == index {
-			w.overdue = slices.Delete(w.overdue, i, i+1)
-			return
+			l.visited.Clear(index)
+			if l.buckets[index].n > 0 && w.isDue(level, index) {
+				w.visit(level, index) // more has come due meanwhile; behind the others, which must end too
+			}
 		}
 	}
 }
