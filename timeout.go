@@ -69,9 +69,7 @@ const (
 // three read it:
 //
 //   - Cancel: a timeout that was reset, or bound, stays in its nursery, because it is likely to be reset again.
-//   - worker.reconcile: if the bit is set, the tick may have passed when the Reset set it, and then the worker is not late. Each
-//     Reset that pushes sets the bit, and putting a run off (wall.go) does not. So if a listed, pending timeout comes off an inbox
-//     without the bit, its runner has pushed it, and it has left the list.
+//   - worker.reconcile: if the bit is set, the tick may have passed when the Reset set it, and then the worker is not late.
 //   - repeating: the runs after this one count from the tick, and this one does not follow the wall clock.
 
 // Where a timeout is

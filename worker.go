@@ -344,12 +344,6 @@ func (w *worker) expireDue() (now uint64, more, stopped bool) {
 // before it took the timeout off the queue. If the timeout is at work or has ended, reconcile only removes it. The runner of
 // a timeout at work arms it.
 func (w *worker) reconcile(to *Timeout, word uint64) {
-	if to.isListed() && waits(word) && word&moved == 0 {
-		// The bit moved is clear, and each Reset that queues sets it. A Cancel would have ended the timeout. So its runner
-		// has queued it, after sending it back or running it. The timeout has left the list, so reconcile need not search
-		// there. If it was listed again since, it is there twice, and one of the claims wins.
-		to.bucket = 0
-	}
 	if taken := word &^ (young | hurried | queued); waits(word) && tickOf(word) <= w.wheel.now && to.putOff(taken) {
 		word = to.word.Load()
 	}
