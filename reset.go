@@ -125,35 +125,44 @@ func (to *Timeout) moveTo(tick, word, now uint64) bool {
 // timeout due.
 func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
 	t := to.timer
-	for ok := false; !ok && err == nil; {
+	for {
 		word := to.word.Load()
 		to.checkCopy(word)
 		active = status(word) == pending
-		stays := t.stays(word, tick) // revive asks again
-		if !active || !stays || word&(queued|hurried) != 0 {
-			tick = t.ahead(tick)
-			stays = t.stays(word, tick)
-		}
-		wake := uint64(notNeeded)
+		var wake uint64
+		var ok bool
 		switch {
-		case !active && onlyPending:
+		case active && word&(queued|hurried) == 0 && t.stays(word, tick): // the usual case, which reads neither the clock nor the state
+			if to.word.CompareAndSwap(word, pendingAt(word, tick)|moved) {
+				return true, nil
+			}
+			continue
+		case active:
+			if tick = t.ahead(tick); t.stays(word, tick) {
+				wake, ok = to.setTick(word, tick)
+			} else {
+				wake, ok, err = to.requeue(word, tick)
+			}
+		case onlyPending:
 			return false, nil
-		case !active:
-			wake, ok, err = to.revive(word, tick)
-		case stays:
-			wake, ok = to.setTick(word, tick)
 		default:
-			wake, ok, err = to.requeue(word, tick)
+			tick = t.ahead(tick)
+			wake, ok, err = to.revive(word, tick)
 		}
 		switch {
-		case !ok || wake == notNeeded: // wakeFor would do nothing either, but it reads the state of the worker
+		case err != nil:
+			return false, err
+		case !ok: // the word has changed
 		case wake == checkInbox:
 			t.relieveInbox() // last, as wakeFor
+			return active, nil
+		case wake == notNeeded: // wakeFor would do nothing either, but it reads the state of the worker
+			return active, nil
 		default:
 			t.worker.wakeFor(wake) // last, because it panics on the wrong side of a synctest bubble
+			return active, nil
 		}
 	}
-	return active && err == nil, err
 }
 
 // stays reports whether a timeout may stay where it is when it is reset to tick, so that only its word changes.

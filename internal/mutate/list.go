@@ -789,7 +789,7 @@ var mutations = []mutation{
 		`wake, ok = to.setTick(word, tick)`, `wake, ok = notNeeded, to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)`,
 		"TestResetAfterForeignCancel TestForwardedAgain"},
 	{3, "ResetAt arms a timeout from the other side of a bubble although the worker rests", "reset.go", "Timeout.reset",
-		`tick = t.ahead(tick)`, ``, "TestForeignAtRest"},
+		`tick = t.ahead(tick); wake, ok, err = to.revive(word, tick)`, `wake, ok, err = to.revive(word, tick)`, "TestForeignAtRest"},
 	{1, "a Reset to an earlier tick fills no second slot", "reset.go", "Timeout.putAgain",
 		`s.nursery.put(to, soon, true)`, `_ = s`, "TestResetPutsOnce TestExplore"},
 	{22, "a timeout that is not on the queue is armed without a push", "reset.go", "Timeout.putAgain",
