@@ -106,9 +106,8 @@ func (to *Timeout) claim() (claimed uint64) {
 	return claimed
 }
 
-// sendBack queues a timeout for the worker, or returns false if its word has changed. It leaves the bit moved as it is: see
-// worker.reconcile. After Stop, sendBack queues nothing: it waits until Stop has taken the timeout, and returns true.
-// Called by the runner that has the timeout.
+// sendBack queues a timeout for the worker, or returns false if its word has changed. After Stop, it queues nothing: it waits
+// until Stop has taken the timeout, and returns true. Called by the runner that has the timeout.
 func (to *Timeout) sendBack(word uint64) (ok bool) {
 	t := to.timer
 	s := t.queue.stripe()
