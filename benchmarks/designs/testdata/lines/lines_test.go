@@ -65,7 +65,10 @@ func measure(t *testing.T, name, row string, processors int, migration int) (fir
 				"arm and cancel":           func(int) { timer.Cancel(timer.After(delay(), func() {})) },
 				"arm, and another cancels": func(i int) { arm(i); timer.Cancel(kept[(i+1)%processors]) },
 				"reset and cancel, kept":   func(i int) { kept[i] = timer.Reset(kept[i], delay(), func() {}); timer.Cancel(kept[i]) },
-				"reset":                    func(i int) { kept[i] = timer.Reset(kept[i], delay(), func() {}) },
+				"arm, reset to earlier, cancel": func(int) {
+					timer.Cancel(timer.Reset(timer.After(3*time.Hour, func() {}), delay(), func() {}))
+				},
+				"reset": func(i int) { kept[i] = timer.Reset(kept[i], delay(), func() {}) },
 			}[row]
 			first += m.Run(10, op) / 2
 			m.Run(40, op)
@@ -78,7 +81,7 @@ func measure(t *testing.T, name, row string, processors int, migration int) (fir
 // TestLines prints the rows of lines.md.
 func TestLines(t *testing.T) {
 	for _, name := range []string{"hashedwheel", "hashedwheel, limit", "netty design", "heap design"} {
-		for _, row := range []string{"arm and cancel", "arm, and another cancels", "reset and cancel, kept", "reset"} {
+		for _, row := range []string{"arm and cancel", "arm, and another cancels", "arm, reset to earlier, cancel", "reset and cancel, kept", "reset"} {
 			fmt.Printf("| %s | %s", name, row)
 			var first, settled float64
 			for _, processors := range []int{1, 2, 8, 32, 128} {
