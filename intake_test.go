@@ -519,7 +519,7 @@ func TestNearBesideABacklog(t *testing.T) {
 
 // Very many timeouts are due at one tick. The worker visits their bucket in steps, so what is armed meanwhile is on time.
 func TestManyAreDueAtOneTick(t *testing.T) {
-	const tick, n = time.Millisecond, 20 * visitChunk
+	const tick, n = time.Millisecond, 20 * visitBudget
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(tick), WithWheelSize(64)) // a turn takes longer than the visit of the bucket
 		var many atomic.Int64
@@ -535,7 +535,7 @@ func TestManyAreDueAtOneTick(t *testing.T) {
 		var fired []time.Duration
 		steps := 0
 		whenItLooksUp(timer, func() {
-			if steps++; steps > n/visitChunk/2 {
+			if steps++; steps > n/visitBudget/2 {
 				return
 			}
 			armed := time.Now()
@@ -550,8 +550,8 @@ func TestManyAreDueAtOneTick(t *testing.T) {
 		goOn()
 		pass(time.Second)
 		require.EqualValues(t, n, many.Load())
-		require.GreaterOrEqual(t, steps, n/visitChunk/2)
-		require.Equal(t, slices.Repeat([]time.Duration{2 * tick}, n/visitChunk/2), fired)
+		require.GreaterOrEqual(t, steps, n/visitBudget/2)
+		require.Equal(t, slices.Repeat([]time.Duration{2 * tick}, n/visitBudget/2), fired)
 	})
 }
 

@@ -177,7 +177,7 @@ func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
 		r.at = r.inZone(asked)
 		r.goOn(to, false)
 		return 0, true
-	case late > c.Tick+steady:
+	case late > c.Tick+tolerance:
 		r.run.missing = r.inZone(wall)
 	}
 	return claimed, true

@@ -17,7 +17,7 @@ import (
 //	         nurseries     inboxes     the wheel, from the top level down     the list of a pool     runners
 //	---------> 1 --------> 2 ----------> 3 --------------------------------> 4 -------------------> 5
 //
-//   - It takes about walkChunk timeouts at a time, and yields them without a lock. Nurseries have no lock: what the worker has
+//   - It takes about walkStep timeouts at a time, and yields them without a lock. Nurseries have no lock: what the worker has
 //     taken from there, it has placed when the walk gets the lock of the worker. If a round comes while the walk goes through an
 //     inbox, the round takes all of it, so the walk finds the rest in the wheel.
 //   - It may miss what moves back meanwhile: a timeout that is reset or put off, one whose run ends, and one whose last Reset or
@@ -25,7 +25,7 @@ import (
 //   - The address of a timeout that was yielded may become that of a new one. The walk need not yield that, because it was
 //     not pending all the time.
 
-const walkChunk = 1 << 10
+const walkStep = 1 << 10
 
 // Tasks returns an iterator over the tasks of pending timeouts, as Timeout.Task returns them, in no order. With each
 // task comes the tick boundary at which it is due. No timeout comes twice. A timeout that is pending during the whole
@@ -188,7 +188,7 @@ func (k *walk) rings() (more bool) {
 	for i := range stripes {
 		stripes[i].nursery.each(func(to *Timeout) bool {
 			k.found = append(k.found, to)
-			more = len(k.found) < walkChunk || k.flush()
+			more = len(k.found) < walkStep || k.flush()
 			return more
 		})
 		if !more {
@@ -219,7 +219,7 @@ func (k *walk) inbox(s *stripe, from *Timeout) (next *Timeout) {
 	case k.popped != popped:
 		return nil // a round has taken the inboxes, so walk.wheel comes to what was there
 	}
-	for ; from != nil && len(k.found) < walkChunk; from = from.next {
+	for ; from != nil && len(k.found) < walkStep; from = from.next {
 		k.found = append(k.found, from)
 	}
 	return from
@@ -258,7 +258,7 @@ func (k *walk) buckets(level int, index uint64, pos int) (nextIndex uint64, next
 			pos = b.n
 		}
 		for ; pos > 0; pos-- {
-			if len(k.found) >= walkChunk {
+			if len(k.found) >= walkStep {
 				return index, pos
 			}
 			_, to := b.at(pos - 1)

@@ -19,7 +19,7 @@ import (
 //
 // These rules hold:
 //
-//   - Set back means that the clock shows a time before the one from which the schedule has counted, by more than steady. Such a
+//   - Set back means that the clock shows a time before the one from which the schedule has counted, by more than tolerance. Such a
 //     run is not put off. So if a run that is not due yet is claimed, the clock was set back.
 //   - All runs of a timer have the same steps, so it wakes up once a minute for all of them.
 //   - Putting a run off changes only the tick in the word, as a Reset to a later tick may do. But no counter counts it,
@@ -27,9 +27,9 @@ import (
 //   - A Reset asks for a delay, not for a time of the wall clock. So the wall clock decides nothing while the bit moved is
 //     set, or after a pause.
 
-// steady is how late a run may be, besides a tick, because the machine is busy, and how far the clock may be set back by a
+// tolerance is how late a run may be, besides a tick, because the machine is busy, and how far the clock may be set back by a
 // correction. Neither changes the times of the schedule.
-const steady = time.Second
+const tolerance = time.Second
 
 // A wallRun is the next run of a timeout whose schedule has no fixed interval.
 type wallRun struct {
@@ -76,7 +76,7 @@ func (run *wallRun) putOff(to *Timeout, word uint64) bool {
 	wall, elapsed := t.wall.At(now), t.clock.ElapsedAt(now)
 	run.mu.Lock()
 	defer run.mu.Unlock()
-	if !wall.Before(run.due) || wall.Before(run.since.Add(-steady)) {
+	if !wall.Before(run.due) || wall.Before(run.since.Add(-tolerance)) {
 		return false
 	}
 	run.seen = max(run.seen, elapsed)

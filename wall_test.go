@@ -266,7 +266,7 @@ func TestCorrectionRepeatsNoRun(t *testing.T) {
 		clock.set(step.Truncate(time.Second) - step)
 		pass(step)
 		require.Equal(t, 1, runs)
-		clock.set(-steady)
+		clock.set(-tolerance)
 		pass(time.Hour)
 		require.Equal(t, 1, runs)
 	})
@@ -823,7 +823,7 @@ func wallModel(t *testing.T, r *rand.Rand, levels int) {
 	runs := 0
 	for i := range all {
 		m := &all[i]
-		m.every = 2*tick + 2*steady + time.Duration(r.Int64N(int64(time.Hour))>>r.IntN(8))
+		m.every = 2*tick + 2*tolerance + time.Duration(r.Int64N(int64(time.Hour))>>r.IntN(8))
 		_, err := timer.Schedule(TaskFunc(func(*Timeout) {
 			mu.Lock()
 			defer mu.Unlock()

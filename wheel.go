@@ -34,12 +34,12 @@ import (
 type wheel struct {
 	levels    []level
 	bits      uint    // size is 1 << bits
-	chunk     int     // visitChunk, except in tests
+	budget    int     // visitBudget, except in tests
 	spanShift uint    // 1 << spanShift spans of a level are one span of the level above
 	now       uint64  // the tick where the wheel is; except for what is overdue, all its entries have later ticks
 	nextVisit uint64  // the first tick with something to do. It may be too early (refresh), and says nothing while isBehind
 	count     int     // entries in all buckets
-	overdue   []visit // of buckets whose span has come, the newest last; not done yet
+	visits    []visit // of buckets whose span has come, the newest last; not done yet
 	free      freeList
 
 	// Immutable once timeouts are placed. A visit calls them, so they must not use the wheel.
@@ -49,13 +49,13 @@ type wheel struct {
 
 // newWheel returns an empty wheel at tick now. The number of buckets on each level is size, a power of two.
 func newWheel(size, levels int, now uint64) *wheel {
-	w := &wheel{levels: make([]level, levels), bits: uint(bits.TrailingZeros(uint(size))), now: now, nextVisit: ticks.Never, chunk: visitChunk}
+	w := &wheel{levels: make([]level, levels), bits: uint(bits.TrailingZeros(uint(size))), now: now, nextVisit: ticks.Never, budget: visitBudget}
 	w.spanShift = max(w.bits, 1) - 1
 	for i := range w.levels {
 		w.levels[i].shift = uint(i) * w.spanShift
 	}
 	w.levels[0].init(size)
-	w.overdue = make([]visit, 0, 16) // so that a round with few visits at a time allocates nothing
+	w.visits = make([]visit, 0, 16) // so that a round with few visits at a time allocates nothing
 	w.free = newFreeList()
 	return w
 }
@@ -123,7 +123,7 @@ func (w *wheel) remove(to *Timeout) {
 	w.count--
 }
 
-// advance turns the wheel to tick now, and emits what is due: as much of it as visitChunk allows. If isBehind reports that more
+// advance turns the wheel to tick now, and emits what is due: as much of it as visitBudget allows. If isBehind reports that more
 // is due, call it again. It visits a bucket only if a timeout in it may be due or has to move down.
 func (w *wheel) advance(now uint64) {
 	was := w.now
@@ -139,7 +139,7 @@ func (w *wheel) advance(now uint64) {
 			w.enterSpans(i, was>>shift+1, w.now>>shift)
 		}
 	}
-	w.visitOverdue()
+	w.goOnAll()
 	if w.now >= w.nextVisit && !w.isBehind() { // a visit that is not done would make refresh scan its bucket
 		w.refresh()
 	}
@@ -180,23 +180,23 @@ func (w *wheel) isDue(i int, index uint64) bool {
 func (w *wheel) visit(i int, index uint64) {
 	l := &w.levels[i]
 	l.visited.Set(index)
-	w.overdue = append(w.overdue, w.begin(i, index, w.now>>l.shift))
+	w.visits = append(w.visits, w.begin(i, index, w.now>>l.shift))
 }
 
 // isBehind reports whether entries are in buckets whose span has come.
-func (w *wheel) isBehind() bool { return len(w.overdue) > 0 }
+func (w *wheel) isBehind() bool { return len(w.visits) > 0 }
 
-// visitChunk is how many entries the worker checks before it checks the clock again. It is small, so that the
+// visitBudget is how many entries the worker checks before it checks the clock again. It is small, so that the
 // worker is not late by it.
-const visitChunk = 1 << 10
+const visitBudget = 1 << 10
 
-// visitOverdue goes on with the visits of overdue. One half of the entries that it checks are of the newest visits, so that what
+// goOnAll goes on with the visits. One half of the entries that it checks are of the newest visits, so that what
 // is due now need not wait for millions that were due before. The other half are of the oldest ones, which must end too.
-func (w *wheel) visitOverdue() {
+func (w *wheel) goOnAll() {
 	for _, oldest := range [2]bool{false, true} {
-		for n := w.chunk / 2; n > 0 && len(w.overdue) > 0; {
-			at := endOf(len(w.overdue), oldest)
-			v := &w.overdue[at]
+		for n := w.budget / 2; n > 0 && len(w.visits) > 0; {
+			at := endOf(len(w.visits), oldest)
+			v := &w.visits[at]
 			l := &w.levels[v.level]
 			v.last = w.now >> l.shift // it may have grown: min does not count what is not checked yet
 			n -= w.goOn(v, n)
@@ -204,10 +204,10 @@ func (w *wheel) visitOverdue() {
 				continue
 			}
 			level, index := v.level, v.index
-			if oldest && len(w.overdue) > visitChunk {
-				w.overdue = w.overdue[1:] // faster than to move the others
+			if oldest && len(w.visits) > visitBudget {
+				w.visits = w.visits[1:] // faster than to move the others
 			} else {
-				w.overdue = slices.Delete(w.overdue, at, at+1)
+				w.visits = slices.Delete(w.visits, at, at+1)
 			}
 			l.visited.Clear(index)
 			if l.buckets[index].n > 0 && w.isDue(level, index) {
@@ -308,7 +308,7 @@ func (w *wheel) goOn(v *visit, n int) (checked int) {
 
 // cascade moves down some timeouts of the next spans, and emits those that are due. If more is true, call it again.
 func (w *wheel) cascade() (more bool) {
-	budget := w.chunk
+	budget := w.budget
 	for i := 1; i < len(w.levels) && budget > 0; i++ {
 		budget -= w.bringDown(i, budget)
 	}

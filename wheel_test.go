@@ -37,7 +37,7 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 			least := uint64(math.MaxUint64)
 			unchecked := w.unchecked(i, uint64(slot))
 			for pos, e := range b.all() {
-				spans := e.tick>>l.shift - w.now>>l.shift // how many spans ahead
+				spans := e.tick>>l.shift - w.now>>l.shift                 // how many spans ahead
 				overdue := l.visited.Has(uint64(slot)) && e.tick <= w.now // also what was placed during the visit, which begins again then
 				switch {
 				case i > 0 && l.shift > 0 && l.comingDown.last == w.now>>l.shift+1 && e.tick>>l.shift <= l.comingDown.last && pos >= l.comingDown.left && l.comingDown.index == uint64(slot) && pos >= unchecked:
@@ -89,7 +89,7 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 
 // unchecked returns below which position visits that are in progress have yet to check the entries of a bucket.
 func (w *wheel) unchecked(level int, index uint64) (left int) {
-	for _, v := range append(slices.Clone(w.overdue), w.levels[level].comingDown) {
+	for _, v := range append(slices.Clone(w.visits), w.levels[level].comingDown) {
 		if v.level == level && v.index == index {
 			left = max(left, v.left)
 		}
@@ -487,7 +487,7 @@ func TestEmptiedBucketsKeepLittle(t *testing.T) {
 func TestVisitThatTakesATurn(t *testing.T) {
 	for _, order := range [][2]uint64{{5, 1}, {1, 5}} { // the visit goes from the end: in the second order it has checked some that come due at its end
 		w := newWheel(4, 1, 0)
-		w.chunk = 2
+		w.budget = 2
 		const n = 20
 		for _, tick := range order {
 			for range n {
@@ -512,7 +512,7 @@ func TestVisitThatTakesATurn(t *testing.T) {
 func TestVisitsDoNotPileUp(t *testing.T) {
 	for _, size := range []uint64{1, 4} {
 		w := newWheel(int(size), 1, 0)
-		w.chunk = 2
+		w.budget = 2
 		const n, turns = 100, 20
 		for range n {
 			w.place(testTimeout(1e6), 1e6) // size divides it, so all are in one bucket
@@ -524,7 +524,7 @@ func TestVisitsDoNotPileUp(t *testing.T) {
 			for range size {
 				w.advance(w.now + 1)
 				w.check(t)
-				require.LessOrEqual(t, len(w.overdue), 1)
+				require.LessOrEqual(t, len(w.visits), 1)
 			}
 		}
 		steps := 0
@@ -532,7 +532,7 @@ func TestVisitsDoNotPileUp(t *testing.T) {
 			w.advance(w.now)
 		}
 		require.Equal(t, turns, due)
-		require.LessOrEqual(t, steps, 3*(n+turns)/w.chunk+2)
+		require.LessOrEqual(t, steps, 3*(n+turns)/w.budget+2)
 		w.check(t)
 	}
 }
@@ -541,7 +541,7 @@ func TestVisitsDoNotPileUp(t *testing.T) {
 // an older backlog.
 func TestDueWhereASpanBegins(t *testing.T) {
 	w := newWheel(16, 2, 0) // a span of level 1 has 8 ticks
-	w.chunk = 2
+	w.budget = 2
 	const n, backlogAt, at = 100, 15, 16
 	place := func(n int, tick uint64) {
 		for range n {
@@ -559,7 +559,7 @@ func TestDueWhereASpanBegins(t *testing.T) {
 	w.emit = func(to *Timeout) { due = due || tickOf(to.word.Load()) == at }
 	w.advance(at)
 	require.True(t, due)
-	require.Len(t, w.overdue, 2)
+	require.Len(t, w.visits, 2)
 	w.turn(at + 7)
 	w.check(t)
 	require.Zero(t, w.count)
@@ -570,7 +570,7 @@ func TestDueWhereASpanBegins(t *testing.T) {
 func TestCascadeComesDownInTime(t *testing.T) {
 	for _, levels := range []int{2, 3} {
 		for _, traffic := range []bool{false, true} {
-			const size, n = 16, worthWaking + 10*visitChunk
+			const size, n = 16, worthWaking + 10*visitBudget
 			r := newRand(t)
 			w := newWheel(size, levels, 3)
 			shift := w.levels[levels-1].shift
@@ -649,7 +649,7 @@ func TestCascadeEnds(t *testing.T) {
 		chunks++
 		w.check(t)
 	}
-	require.LessOrEqual(t, chunks, n/visitChunk+2)
+	require.LessOrEqual(t, chunks, n/visitBudget+2)
 	require.False(t, w.cascade())
 	w.refresh()
 	w.check(t)
@@ -663,7 +663,7 @@ func TestCascadeEnds(t *testing.T) {
 func TestLaterRoundsAreNotChecked(t *testing.T) {
 	w := newWheel(16, 2, 0)
 	const later = 24 + 128
-	for range 2 * visitChunk {
+	for range 2 * visitBudget {
 		w.place(testTimeout(later), later)
 	}
 	require.Empty(t, collect(t, w, 16))
@@ -693,7 +693,7 @@ func FuzzWheel(f *testing.F) {
 		size, levels := uint64(1)<<p.Below(7), 1+p.Below(5)
 		start := []uint64{0, 1000, ticks.Never - 500, 1<<32 - 100}[p.Below(4)]
 		w := newWheel(int(size), levels, start)
-		w.chunk = 2 + 2*p.Below(8)
+		w.budget = 2 + 2*p.Below(8)
 		var model []*Timeout // the timeouts in the wheel that are pending
 		// delay returns up to three times the reach of a level, but not beyond ticks.Never.
 		delay := func() uint64 {
