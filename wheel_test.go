@@ -37,7 +37,7 @@ func (w *wheel) check(t testing.TB) (exact bool) {
 			least := uint64(math.MaxUint64)
 			unchecked := w.unchecked(i, uint64(slot))
 			for pos, e := range b.all() {
-				spans := e.tick>>l.shift - w.now>>l.shift // how many spans ahead
+				spans := e.tick>>l.shift - w.now>>l.shift                 // how many spans ahead
 				overdue := l.visited.Has(uint64(slot)) && e.tick <= w.now // also what was placed during the visit, which begins again then
 				switch {
 				case i > 0 && l.shift > 0 && l.comingDown.last == w.now>>l.shift+1 && e.tick>>l.shift <= l.comingDown.last && pos >= l.comingDown.left && l.comingDown.index == uint64(slot) && pos >= unchecked:
