@@ -273,8 +273,8 @@ func TestForwardedDuringADrain(t *testing.T) {
 				pass(9 * tick)
 				require.Less(t, calls.Load(), int64(n/checkEvery), "the round is not over")
 				pass(time.Second)
-				require.Equal(t, []time.Duration{2 * tick}, firedNew.Since(reset), name)
-				require.Equal(t, []time.Duration{2 * tick}, fired.Since(reset), name)
+				require.Equal(t, []time.Duration{2 * tick}, firedNew.Since(reset), "%s: a new timeout", name)
+				require.Equal(t, []time.Duration{2 * tick}, fired.Since(reset), "%s: one that was reset", name)
 			})
 		}
 	}
@@ -300,7 +300,7 @@ func TestNearDuringADrain(t *testing.T) {
 			armed := time.Now()
 			arm(1, 2*tick, func() {
 				if after := time.Since(armed); after != 2*tick {
-					t.Errorf("fired after %v", after)
+					t.Errorf("a near timeout fired after %v instead of %v", after, 2*tick)
 				}
 				fired.Add(1)
 			})

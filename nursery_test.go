@@ -338,7 +338,7 @@ func TestLongRunsAreSkipped(t *testing.T) {
 	_, err := timer.AfterFunc(time.Hour, nop)
 	require.NoError(t, err)
 	table := s.nursery.table.Load()
-	require.Len(t, table.slots, n, "it has not grown")
+	require.Len(t, table.slots, n, "the nursery should not grow")
 	require.Greater(t, s.nursery.hand()-before, uint64(n/2+1), "with steps of one, it would fill the first free slot")
 	require.Equal(t, n/2+1, timer.Pending())
 }

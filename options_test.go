@@ -61,7 +61,8 @@ func TestTickWithoutAUnit(t *testing.T) {
 	}
 }
 
-func TestOptions(t *testing.T) {
+// TestDefaults checks what New does without options, and that the wheel size is rounded up.
+func TestDefaults(t *testing.T) {
 	c, err := newConfig(nil)
 	require.NoError(t, err)
 	require.Equal(t, config{tick: 100 * time.Millisecond, wheelSize: 512, levels: 1}, c)

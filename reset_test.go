@@ -983,21 +983,21 @@ func TestForwardedAgain(t *testing.T) {
 func TestKeptWaitForTheBoundary(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		timer := newTimer(t, WithTick(time.Second))
-		rounds := func() uint64 { return timer.Stats().Wakeups }
+		wakeups := func() uint64 { return timer.Stats().Wakeups }
 		var kept [fullInbox / 4]Timeout
 		for i := range kept {
 			timer.Bind(&kept[i], plainFunc(nop))
 		}
 		for range 10 {
 			pass(time.Second)
-			before := rounds()
+			before := wakeups()
 			for i := range kept {
 				_, err := kept[i].Reset(time.Minute)
 				require.NoError(t, err)
 				require.True(t, kept[i].Cancel())
 			}
 			synctest.Wait()
-			require.LessOrEqual(t, rounds(), before+1, "besides the one that starts because the worker rests")
+			require.LessOrEqual(t, wakeups(), before+1, "besides the one that starts because the worker rests")
 		}
 	})
 }

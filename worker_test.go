@@ -178,15 +178,15 @@ func TestWorkerSleepsThroughEmptyTicks(t *testing.T) {
 		fired := 0
 		_, err := timer.AfterFunc(time.Hour, func() { fired++ })
 		require.NoError(t, err)
-		rounds := func() uint64 { return timer.Stats().Wakeups }
+		wakeups := func() uint64 { return timer.Stats().Wakeups }
 		pass(settled)
 		require.EqualValues(t, resting, timer.worker.state.Load())
-		before := rounds()
+		before := wakeups()
 		pass(59 * time.Minute)
-		require.Equal(t, before, rounds())
+		require.Equal(t, before, wakeups())
 		pass(time.Minute)
 		require.Equal(t, 1, fired)
-		require.Greater(t, rounds(), before)
+		require.Greater(t, wakeups(), before)
 	})
 }
 

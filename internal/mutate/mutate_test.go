@@ -102,7 +102,7 @@ func TestStale(t *testing.T) {
 		}
 		for _, line := range []string{
 			"stale a.go, it is three: a.go no longer declares Three: ",
-			"stale a.go, it is four: One in a.go no longer has the code 4: ",
+			"stale a.go, it is four: One in a.go no longer has the code `4`: ",
 			"stale b.go, it is five: there is no file b.go: ",
 			"stale a.go, it is nobody's: there is no test TestTwo: ",
 			"skipped 4 of 5 mutations, which are stale\n",
@@ -174,7 +174,7 @@ func TestApply(t *testing.T) {
 			head + "func add(w *wheel[int], n int) {\n\tn++\n\tw.count = n\n}\n\nfunc (w *wheel[T]) add(n int) {\n\tn++\n\tw.count = n\n}\n",
 			head + "func add(w *wheel[int], n int) {\n\tn++\n\tw.count = n\n}\n\nfunc (w *wheel[T]) add(n int) {\n\tw.count = 0\n}\n", ""},
 		"other code": {head + "func (w *wheel[T]) add(n int) {\n\tw.count += n\n}\n", "",
-			"wheel.add in a.go no longer has the code n++; w.count = n // all: "},
+			"wheel.add in a.go no longer has the code `n++; w.count = n // all`: "},
 		"twice": {head + "func (w *wheel[T]) add(n int) {\n\tn++\n\tw.count = n\n\tn++\n\tw.count = n\n}\n", "",
 			"wheel.add in a.go has this code 2 times"},
 		"another name": {head + "func (w *wheel[T]) put(n int) {\n\tn++\n\tw.count = n\n}\n", "",

@@ -35,7 +35,7 @@ func (m mutation) apply(source string) (string, error) {
 	}
 	switch {
 	case n == 0:
-		return "", fmt.Errorf("%s no longer has the code %s: %w", m.place(), m.old, errGone)
+		return "", fmt.Errorf("%s no longer has the code `%s`: %w", m.place(), m.old, errGone)
 	case n > 1:
 		return "", fmt.Errorf("%s has this code %d times:\n\t%s\nAdd what stands before or after it to both texts of the entry",
 			m.place(), n, m.old)
@@ -106,7 +106,7 @@ func declaration(file, source, name string) (from, to int, err error) {
 	}
 	switch len(found) {
 	case 0:
-		return 0, 0, fmt.Errorf("%s no longer declares %s: %w", file, name, errGone)
+		return 0, 0, fmt.Errorf("%s no longer declares %s: if it has another name or is in another file, write that into the entry; otherwise %w", file, name, errGone)
 	case 1:
 	default:
 		return 0, 0, fmt.Errorf("%s declares %s %d times", file, name, len(found))
