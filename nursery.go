@@ -148,7 +148,7 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 	// in the end they come to each slot.
 	for stride, looks := uint64(1), 0; ; looks++ {
 		i := (hand + skipped) & last
-		if i < stride && r.grow(t) { // the hand is at slot 0, or has skipped it
+		if i < stride && r.grow(t) { // the hand is at slot 0, or has skipped it; it moves by one slot for each timeout, so it comes there in each lap
 			return 0, false
 		}
 		if looks%blockSize == blockSize-1 && stride < last/8 {
