@@ -4,6 +4,7 @@ package testkit
 import (
 	"fmt"
 	"iter"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"reflect"
@@ -29,6 +30,7 @@ func Main(m *testing.M, ignored ...string) {
 	for _, name := range append(ignored, "runtime.handleEvent") { // a goroutine of the runtime, on js
 		options = append(options, goleak.IgnoreAnyFunction(name))
 	}
+	slog.SetLogLoggerLevel(slog.LevelError) // the warnings of many tests would hide the failure of one
 	goleak.VerifyTestMain(watched{m}, options...)
 }
 
