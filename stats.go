@@ -83,7 +83,8 @@ func (s *publishedLevels) stats() []LevelStats {
 	return all
 }
 
-// queued returns about how many timeouts are on the queue. Of large nurseries it reads a part: some 8,000 slots in all.
+// queued returns about how many timeouts are on the queue. Of large tables it reads a part: 8,192 slots in all, or 64 of each
+// table if that is more.
 func (t *Timer) queued() (n int) {
 	slots := max(1<<13/len(t.queue.stripes), 64) // of each table
 	for i := range t.queue.stripes {

@@ -12,7 +12,7 @@ import (
 //
 // A walk goes once through all places where pending timeouts are, in the order in which timeouts move. So it misses none that
 // moves forward meanwhile, but it may meet one twice. It remembers the addresses that it has yielded, and yields none twice. A
-// Timeout is larger than a block of 32 bytes, so no two of them begin in the same block, and one bit for each block is enough.
+// Timeout has at least the size of a block of 32 bytes, so no two of them begin in the same block, and one bit for each block is enough.
 //
 //	         nurseries     inboxes     the wheel, from the top level down     the list of a pool     runners
 //	---------> 1 --------> 2 ----------> 3 --------------------------------> 4 -------------------> 5
