@@ -16,7 +16,7 @@ import (
 type auditor struct {
 	mu       sync.Mutex
 	next     time.Time // when this process asks whether it is its turn
-	made     int64     // when the stream of wake-ups was made
+	made     int64     // the number of the stream of wake-ups: see Store.madeAgain
 	auditing bool
 	working  bool // at the last check
 }
@@ -43,7 +43,7 @@ const (
 func (a *auditor) check(s *Store, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if made := s.made.Load(); made != a.made {
+	if made := s.madeAgain.Load(); made != a.made {
 		a.made, a.next = made, now.Add(requestLimit)
 	}
 	working := s.working.Load() > 0

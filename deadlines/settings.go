@@ -38,9 +38,16 @@ func (p paused) Error() string {
 func (s *Store) verify(records, wakeups *jetstream.StreamInfo, consumer *jetstream.ConsumerInfo) error {
 	var m mismatch
 	wrong := func(format string, args ...any) { m.wrong = append(m.wrong, fmt.Sprintf(format, args...)) }
-	if made := records.Created.UnixNano(); s.bucketMade != 0 && made != s.bucketMade {
+	now, made := originOf(records), records.Created.UTC().Format(time.RFC3339)
+	switch {
+	case !now.same(s.bucket):
 		wrong("the stream %s was made again at %s, so all deadlines that were set before are gone; restore it from a backup "+
-			"if that was not done, and start all processes again", s.bucketName(), records.Created.UTC().Format(time.RFC3339))
+			"if that was not done, and start all processes again", s.bucketName(), made)
+	case now.made != s.bucket.made && records.State.LastSeq < s.bucketLast: // its metadata comes back too
+		wrong("the stream %s was restored from a backup at %s, so what was done after that backup is undone; "+
+			"start all processes again", s.bucketName(), made)
+	default:
+		s.bucketLast = max(s.bucketLast, records.State.LastSeq)
 	}
 	lease, err := leaseOf(records.Config)
 	switch {
