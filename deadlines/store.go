@@ -303,7 +303,17 @@ func (s *Store) makeBucket(ctx context.Context, l *link) (jetstream.Stream, erro
 }
 
 func (s *Store) makeWakeups(ctx context.Context, l *link) (jetstream.Stream, error) {
-	stream, err := l.js.CreateStream(ctx, jetstream.StreamConfig{
+	c := s.wakeupsConfig()
+	c.Metadata = map[string]string{idKey: nuid.Next()}
+	stream, err := l.js.CreateStream(ctx, c)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return made(ctx, l, s.wakeupsName())
+	}
+	return stream, err
+}
+
+func (s *Store) wakeupsConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
 		Name:              s.wakeupsName(),
 		Description:       "wake-ups for the deadlines of the bucket " + s.cfg.Name,
 		Subjects:          s.subjects(),
@@ -313,12 +323,7 @@ func (s *Store) makeWakeups(ctx context.Context, l *link) (jetstream.Stream, err
 		Replicas:          s.cfg.Replicas,
 		AllowMsgSchedules: true,
 		AllowMsgTTL:       true,
-		Metadata:          map[string]string{idKey: nuid.Next()},
-	})
-	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return made(ctx, l, s.wakeupsName())
 	}
-	return stream, err
 }
 
 // made returns a stream that another process makes at the same time.
@@ -343,14 +348,19 @@ func (s *Store) subjects() []string {
 }
 
 func (s *Store) makeConsumer(ctx context.Context, l *link) (jetstream.Consumer, error) {
-	return l.wakeups.CreateConsumer(ctx, jetstream.ConsumerConfig{
+	return l.wakeups.CreateConsumer(ctx, s.consumerConfig())
+}
+
+func (s *Store) consumerConfig() jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
+		Name:          consumerName,
 		Durable:       consumerName,
 		FilterSubject: s.subject("due", "*"),
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       s.cfg.Lease,
 		MaxDeliver:    -1,
 		MaxAckPending: -1, // no limit, because wheels hold all near deadlines unacknowledged
-	})
+	}
 }
 
 // adopt compares the settings that are kept with the bucket with the Config, and takes the lease and the replicas from the
