@@ -48,7 +48,7 @@ func (s *Store) verify(records, wakeups *jetstream.StreamInfo, consumer *jetstre
 		wrong("the stream %s was restored from a backup at %s, so what was done after that backup is undone; "+
 			"start all processes again", s.bucketName(), made)
 	default:
-		s.bucketLast = max(s.bucketLast, records.State.LastSeq)
+		s.bucket.made, s.bucketLast = now.made, max(s.bucketLast, records.State.LastSeq)
 	}
 	lease, err := leaseOf(records.Config)
 	switch {

@@ -108,6 +108,9 @@ func TestTimeOfCreationChanges(t *testing.T) {
 	s.mustLook(t)
 	require.NoError(t, s.danger())
 	require.NotContains(t, l.String(), "level=ERROR")
+	s.bucketLast++ // as of a leader that has been replaced
+	s.mustLook(t)
+	require.NoError(t, s.danger(), "it was the same before")
 
 	s.bucket.made--
 	s.bucket.id = "another"
