@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -16,7 +17,7 @@ import (
 type auditor struct {
 	mu       sync.Mutex
 	next     time.Time // when this process asks whether it is its turn
-	made     int64     // when the stream of wake-ups was made
+	made     int64     // the number of the stream of wake-ups: see Store.madeAgain
 	auditing bool
 	working  bool // at the last check
 }
@@ -31,7 +32,7 @@ const (
 	auditEvery = 10 * time.Minute
 	auditShare = 20              // an audit takes at most one part in so many of the time
 	auditAgain = time.Minute     // until a process asks again, on average
-	auditRetry = 5 * time.Second // after an audit that failed; it doubles, up to auditEvery
+	auditRetry = 5 * time.Second // after an audit that failed; it doubles, up to auditEvery, and is no shorter than the audit was
 
 	turnTTL   = time.Minute // of the turn of a process that has died in an audit
 	turnRenew = 10 * time.Second
@@ -43,7 +44,7 @@ const (
 func (a *auditor) check(s *Store, now time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if made := s.made.Load(); made != a.made {
+	if made := s.madeAgain.Load(); made != a.made {
 		a.made, a.next = made, now.Add(requestLimit)
 	}
 	working := s.working.Load() > 0
@@ -97,12 +98,18 @@ func (s *Store) takeTurn() (again time.Duration) {
 			pause = auditRetry << s.failedAudits
 			s.failedAudits++
 		}
+		pause = pauseAfter(pause, time.Since(began))
 		again = pause + time.Second
 		s.log.Error("deadlines: the search for deadlines without wake-ups has failed, and is tried again",
 			"left", s.counts.stranded.Load(), "in", pause, "because", s.explain(err))
 	}
 	s.storeTurn(seq, pause) // if that fails, the next one is after turnTTL
 	return again
+}
+
+// pauseAfter returns the pause after an audit that failed. An audit reads all again, so a long one is not repeated at once.
+func pauseAfter(pause, took time.Duration) time.Duration {
+	return min(max(pause, took.Round(time.Second)), auditEvery)
 }
 
 // auditInTurn audits and prolongs the turn meanwhile. It returns the number of the last message of the turn.
@@ -181,11 +188,14 @@ func (s *Store) audit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r := &Report{keys: make(map[string]record), stranded: make(map[string]record)}
+	r := &Report{keys: make(map[string]record), stranded: make(map[string]record), audit: true}
 	_, unread := s.each(ctx, func(e jetstream.KeyValueEntry) bool {
 		// A record that is stored later has its wake-up, but tokens may not.
-		if last, err := parseRecord(e.Value()); err == nil && last.open() && !tokens[last.Token] && e.Created().Before(began) {
-			r.stranded[e.Key()] = record{Status: last.Status, At: last.At, Token: last.Token}
+		last, err := parseRecord(e.Value())
+		if err != nil {
+			s.flood.report("record", slog.LevelError, "deadlines: a record cannot be read or written", "key", e.Key(), "err", err)
+		} else if last.open() && !tokens[last.Token] && e.Created().Before(began) {
+			r.stranded[e.Key()] = record{Status: last.Status, At: last.At, Token: last.Token, rev: e.Revision()}
 		}
 		return true
 	})

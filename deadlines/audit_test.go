@@ -2,10 +2,13 @@ package deadlines
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -36,7 +39,7 @@ func TestRepairFails(t *testing.T) {
 	url := serve(t).ClientURL()
 	s, other := mustOpen(t, url, cfg), mustOpen(t, url, quick())
 	for i := range n {
-		s.mustSet(t, fmt.Sprint(i), time.Hour)
+		s.mustSet(t, fmt.Sprint(i), 20*time.Second) // near, so a repair stores their records
 	}
 	require.NoError(t, s.link().wakeups.Purge(t.Context()))
 	info, err := s.link().records.Info(t.Context())
@@ -46,7 +49,7 @@ func TestRepairFails(t *testing.T) {
 	await(t, "it has failed", func() bool {
 		return strings.Contains(l.String(), "deadlines: the search for deadlines without wake-ups has failed, and is tried again")
 	})
-	require.Contains(t, l.String(), `because="deadlines: repair `)
+	require.Contains(t, l.String(), `deadlines could not be set again, the first one because deadlines: repair `)
 	left := s.Stats().Stranded
 	require.Positive(t, left)
 	require.GreaterOrEqual(t, left, n-int(s.Stats().Repaired))
@@ -114,12 +117,118 @@ func TestRepairEarliestFirst(t *testing.T) {
 	for _, key := range keys {
 		r, err := s.load(t.Context(), key)
 		require.NoError(t, err)
-		order[key] = r.rev
+		msg, err := s.link().wakeups.GetLastMsgForSubject(t.Context(), s.subject("at", r.Token))
+		require.NoError(t, err)
+		order[key] = msg.Sequence
 	}
 	stored := slices.SortedFunc(slices.Values(keys), func(a, b string) int { return int(order[a]) - int(order[b]) })
 	for i, key := range stored {
 		require.InDelta(t, slices.Index(keys, key), i, 2*parallelism, key)
 	}
+}
+
+// One deadline cannot be set again. The others are, in the same audit, and the error says how many are left.
+func TestOneKeyFails(t *testing.T) {
+	t.Parallel()
+	const n = 300
+	s := mustOpen(t, serve(t).ClientURL(), quick())
+	for i := range n {
+		s.mustSet(t, fmt.Sprint(i), repairMargin-time.Second) // so a repair reads it
+	}
+	require.NoError(t, s.link().wakeups.Purge(t.Context()))
+	inner := s.link().bucket
+	s.link().bucket = badKey{inner, "7"}
+	err := s.audit(t.Context())
+	require.ErrorContains(t, err, `1 of 300 deadlines could not be set again, the first one because deadlines: repair "7": it fails`)
+	require.EqualValues(t, n-1, s.Stats().Repaired)
+	require.Equal(t, 1, s.Stats().Stranded)
+	s.link().bucket = inner
+	require.NoError(t, s.audit(t.Context()))
+	require.Zero(t, s.Stats().Stranded)
+	s.mustCheck(t)
+}
+
+// A badKey cannot be read.
+type badKey struct {
+	jetstream.KeyValue
+	key string
+}
+
+func (b badKey) Get(ctx context.Context, key string) (jetstream.KeyValueEntry, error) {
+	if key == b.key {
+		return nil, final{errors.New("it fails")}
+	}
+	return b.KeyValue.Get(ctx, key)
+}
+
+// Nothing can be stored, such as in a sealed stream. The repair ends soon, and does not try each deadline.
+func TestAllKeysFail(t *testing.T) {
+	t.Parallel()
+	const n = 20 * parallelism
+	s := mustOpen(t, serve(t).ClientURL(), quick())
+	s.Close()
+	s.ctx = t.Context()
+	r := &Report{stranded: make(map[string]record)}
+	for i := range n {
+		r.stranded[fmt.Sprint(i)] = record{Status: Pending, At: time.Now().Add(time.Hour)}
+	}
+	var tried atomic.Int64
+	s.cfg.Timeout = time.Nanosecond
+	s.link().bucket = countedBucket{s.link().bucket, &tried}
+	require.ErrorContains(t, s.repair(t.Context(), r, func(bool) {}), "deadlines could not be set again")
+	require.Less(t, tried.Load(), int64(5*parallelism))
+}
+
+type countedBucket struct {
+	jetstream.KeyValue
+	tried *atomic.Int64
+}
+
+func (b countedBucket) Get(context.Context, string) (jetstream.KeyValueEntry, error) {
+	b.tried.Add(1)
+	return nil, errors.New("it fails")
+}
+
+// The pause after an audit that failed is no shorter than the audit was.
+func TestPauseAfterAudit(t *testing.T) {
+	require.Equal(t, 5*time.Second, pauseAfter(auditRetry, time.Second))
+	require.Equal(t, 4*time.Minute, pauseAfter(auditRetry, 4*time.Minute))
+	require.Equal(t, auditEvery, pauseAfter(auditRetry, time.Hour))
+}
+
+// Two processes set the same deadlines again at the same time, shortly after they were set. Each far one has one wake-up,
+// and its record stays. A near one is called once.
+func TestRepairAtOnce(t *testing.T) {
+	t.Parallel()
+	const n = 50 // handlers at a time
+	url := serve(t).ClientURL()
+	s, other := mustOpen(t, url, quick()), mustOpen(t, url, quick())
+	for i := range n {
+		s.mustSet(t, fmt.Sprint("far/", i), time.Hour)
+		s.mustSet(t, fmt.Sprint("near/", i), 0)
+	}
+	require.NoError(t, s.link().wakeups.Purge(t.Context()))
+	r, err := Check(t.Context(), s.link().nc, s.cfg.Name)
+	require.NoError(t, err)
+	require.Len(t, r.stranded, 2*n)
+	c := s.mustWork(t, func(context.Context, Deadline) error {
+		time.Sleep(2 * s.cfg.Lease)
+		return nil
+	})
+	var repairs sync.WaitGroup
+	for _, s := range []*Store{s, other} {
+		repairs.Go(func() { s.Repair(t.Context(), r) })
+	}
+	repairs.Wait()
+	for i := range n {
+		s.awaitStatus(t, fmt.Sprint("near/", i), Handled)
+		require.Len(t, c.of(fmt.Sprint("near/", i)), 1)
+		far, err := s.load(t.Context(), fmt.Sprint("far/", i))
+		require.NoError(t, err)
+		require.Equal(t, r.stranded[fmt.Sprint("far/", i)].rev, far.rev)
+	}
+	s.awaitNoWakeups(t)
+	require.Equal(t, n, s.mustCheck(t).Wakeups)
 }
 
 // The servers stop to answer while the records are read. What has been found until then is set again.

@@ -61,9 +61,13 @@ func (s *Store) see(info *jetstream.StreamInfo) {
 	}
 	if whole {
 		s.note(names, names)
-	} else if was := s.peers.Load(); was == nil || len(was.names) != len(names) {
+	} else if was := s.peers.Load(); was == nil || c.Leader != "" && !sameNames(was.names, names) { // such as one in place of another
 		s.peers.Store(&peers{names: names})
 	}
+}
+
+func sameNames(a, b []string) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
 // note notes which servers are up now. One that a busy machine has held up is not down at once.
@@ -82,7 +86,7 @@ func (s *Store) note(names, up []string) {
 		}
 	}
 	if p.up == len(names) {
-		if p.whole = now; was != nil && !was.whole.IsZero() {
+		if p.whole = now; was != nil && !was.whole.IsZero() && sameNames(was.names, names) {
 			p.whole = was.whole
 		}
 	}
@@ -93,12 +97,13 @@ const (
 	// A server answers this one also when it has no leader, or when its JetStream is off.
 	pingSubject = "$SYS.REQ.ACCOUNT.PING.STATZ"
 	pingLimit   = 250 * time.Millisecond // a server that has no time to answer is asked again in the next round
+	deniedFor   = time.Minute            // until count tries again after a denial, because the permission may have been given
 )
 
 // count asks the servers whether they are up. Without an answer, as when the permission is missing, it notes nothing.
 func (s *Store) count(ctx context.Context) {
 	p, nc := s.peers.Load(), s.link().nc
-	if p == nil || !nc.IsConnected() || s.denials.ping.Load() == nc {
+	if denied := s.denials.ping.Load(); p == nil || !nc.IsConnected() || denied != nil && denied.nc == nc && time.Since(denied.at) < deniedFor {
 		return
 	}
 	sub, err := nc.SubscribeSync(nc.NewInbox())
@@ -123,6 +128,7 @@ func (s *Store) count(ctx context.Context) {
 		}
 	}
 	if len(up) > 0 {
+		s.denials.ping.Store(nil)
 		s.note(p.names, up)
 	}
 }

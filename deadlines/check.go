@@ -12,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/nats-io/nuid"
 )
 
 // A Report is what Check has found in a store.
@@ -28,6 +29,7 @@ type Report struct {
 
 	keys     map[string]record
 	stranded map[string]record // Pending or Running without a wake-up
+	audit    bool              // it is of an audit, which repairs at once
 	server   time.Time
 }
 
@@ -325,32 +327,75 @@ func (s *Store) Repair(ctx context.Context, r *Report) (repaired int, err error)
 	return int(n.Load()), err
 }
 
-// repair calls f for each deadline that is not stranded any more. A deadline that cannot be set holds up no other one.
+// repair calls f for each deadline that is not stranded any more. A deadline that cannot be set holds up no other one, and
+// is reported at the end. If as many in a row fail as are set at a time, repair ends, because the next ones would fail too.
 func (s *Store) repair(ctx context.Context, r *Report, f func(changed bool)) error {
 	var mu sync.Mutex
-	var unset error
-	err := parallel(ctx, r.earliest(), func(ctx context.Context, key string) error {
-		ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-		defer cancel()
-		stranded := r.stranded[key]
-		changed, err := s.change(ctx, opRepair, key, stranded.At, func(old record) (record, bool) {
-			ok := old.Token == stranded.Token && !old.ended()
-			old.Status = Pending
-			return old, ok
-		})
-		if errors.Is(err, errRecord) || errors.Is(err, nats.ErrMaxPayload) {
-			mu.Lock()
-			defer mu.Unlock()
-			unset = err
-			return nil
-		}
+	var failed, inRow int
+	var first error
+	parallel(ctx, r.earliest(), func(ctx context.Context, key string) error {
+		changed, err := s.repairOne(ctx, key, r.stranded[key], r.audit)
 		if err == nil {
 			f(changed)
 		}
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil {
+			inRow = 0
+			return nil
+		}
+		if failed++; first == nil {
+			first = err
+		}
+		if inRow++; inRow < parallelism {
+			return nil
+		}
 		return err
 	})
-	return errors.Join(err, unset)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case failed > 0:
+		return fmt.Errorf("%d of %d deadlines could not be set again, the first one because %w", failed, len(r.stranded), first)
+	}
+	return nil
 }
+
+// repairOne sets a deadline again. It stores only the wake-up if the record has not changed and the deadline is not near.
+// The wake-up then replaces the one of the same subject, if that is there after all, or if another process does the same.
+// A near one may be with a worker, so its deadline gets another token.
+//
+// An audit does not read such a record again. If it has changed, its token has too, and a worker drops the wake-up.
+func (s *Store) repairOne(ctx context.Context, key string, stranded record, audit bool) (changed bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	if stranded.Status == Pending && stranded.At.After(s.clock.now().Add(s.window()+repairMargin)) {
+		id := nuid.Next() // with the ID of Set, a server might drop it
+		err = s.try(ctx, opRepair, key, func(ctx context.Context) error {
+			if danger := s.danger(); errors.Is(danger, ErrMismatch) {
+				return final{danger}
+			}
+			if changed = audit; !audit {
+				now, err := s.load(ctx, key)
+				if changed = now.rev == stranded.rev; err != nil || !changed {
+					return err
+				}
+			}
+			return s.wakeAs(ctx, id, stranded.Token, wakeup{Key: key, At: stranded.At, Prior: stranded.rev - 1})
+		})
+		if changed || err != nil {
+			return err == nil, err
+		}
+	}
+	return s.change(ctx, opRepair, key, stranded.At, func(old record) (record, bool) {
+		ok := old.Token == stranded.Token && !old.ended()
+		old.Status = Pending
+		return old, ok
+	})
+}
+
+// repairMargin is longer than a request takes to reach the servers.
+const repairMargin = 30 * time.Second
 
 // earliest returns the keys of the stranded deadlines, the earliest first.
 func (r *Report) earliest() []string {

@@ -179,7 +179,18 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 			h.giveBack(w.cfg.Lease)
 			return nil, nil
 		}
-		if alive = r.By != w.by && w.alive(ctx, r.By); !alive {
+		if r.By != w.by {
+			if alive, err = w.alive(ctx, r.By); err != nil { // that is no death
+				if !errors.Is(err, errAsking) {
+					w.health.report(readStreams, w.explain(err))
+					w.counts.retried.Add(1)
+				}
+				h.sign()
+				h.hold(again + rand.N(again))
+				return nil, nil
+			}
+		}
+		if !alive {
 			r.Deaths++
 		}
 		if r.Deaths >= calmDeaths && !alive {

@@ -30,8 +30,7 @@ func (s *Store) listen(nc *nats.Conn) {
 	mine := func(nc *nats.Conn) bool { return s.ctx.Err() == nil && nc == s.link().nc }
 	failed, lost, back := nc.ErrorHandler(), nc.DisconnectErrHandler(), nc.ReconnectHandler()
 	nc.SetErrorHandler(func(nc *nats.Conn, sub *nats.Subscription, err error) {
-		if mine(nc) {
-			s.denials.add(nc, err)
+		if mine(nc) && s.denials.add(nc, err) {
 			kind := "connection"
 			switch {
 			case errors.Is(err, nats.ErrPermissionViolation): // the text has a subject, and that may have a key

@@ -173,27 +173,32 @@ func servers(nc *nats.Conn) string {
 // they make fail. One about the inbox comes once, and makes all requests fail.
 type denials struct {
 	inbox, other atomic.Pointer[denial]
-	ping         atomic.Pointer[nats.Conn] // a connection on which the servers may not be asked whether they are up
+	ping         atomic.Pointer[denial] // the servers may not be asked whether they are up
 }
 
 type denial struct {
+	nc  *nats.Conn
 	err error
 	at  time.Time
 }
 
-func (d *denials) add(nc *nats.Conn, err error) {
+// add notes a complaint, and reports whether it is to be logged. That servers may not be asked whether they are up is logged
+// once for a connection, because count tries again.
+func (d *denials) add(nc *nats.Conn, err error) bool {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
-		return
+		return true
 	}
+	now := &denial{nc, err, time.Now()}
 	if strings.Contains(err.Error(), pingSubject) {
-		d.ping.Store(nc)
-		return
+		was := d.ping.Swap(now)
+		return was == nil || was.nc != nc
 	}
 	which := &d.other
 	if strings.Contains(err.Error(), "Subscription") {
 		which = &d.inbox
 	}
-	which.Store(&denial{err, time.Now()})
+	which.Store(now)
+	return true
 }
 
 // since returns a complaint that concerns a request of a time or later, or nil.

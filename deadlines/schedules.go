@@ -71,27 +71,70 @@ func (p *prober) probe(ctx context.Context, s *Store, now time.Time) error {
 	return nil
 }
 
-// lives remembers whether the last process that was looked for is alive.
+// lives remember which processes are alive, as far as this one has asked.
 type lives struct {
 	mu    sync.Mutex
-	by    string
-	at    time.Time
-	alive bool
+	known map[string]life // by the name of the process in records
 }
 
+type life struct {
+	at     time.Time // of the answer, or zero
+	alive  bool
+	asking bool // for another answer
+}
+
+// errAsking says that another goroutine asks whether the process is alive.
+var errAsking = errors.New("it is not known yet whether the worker is alive")
+
 // alive reports whether the workers of a process, by its name in records, have stored a schedule lately. A worker that has
-// lost its lease because it died did that before, and one that is alive stores three a lease.
-func (s *Store) alive(ctx context.Context, by string) bool {
+// lost its lease because it died did that before, and one that is alive stores three a lease. An error says that it is not
+// known. While requests fail, the last answer counts for a lease.
+func (s *Store) alive(ctx context.Context, by string) (bool, error) {
 	l := &s.lives
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.by == by && time.Since(l.at) < s.cfg.Lease/4 {
-		return l.alive
+	was := l.known[by]
+	if fresh := time.Since(was.at) < s.cfg.Lease/4; fresh || was.asking {
+		l.mu.Unlock()
+		if fresh {
+			return was.alive, nil
+		}
+		return false, errAsking
 	}
-	alive := false
+	l.note(by, life{was.at, was.alive, true})
+	l.mu.Unlock()
+
+	alive, err := s.askAlive(ctx, by)
+	now := life{time.Now(), alive, false}
+	if err != nil {
+		now = life{was.at, was.alive, false}
+		if time.Since(was.at) < s.cfg.Lease {
+			err = nil
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for other, life := range l.known {
+		if !life.asking && time.Since(life.at) >= s.cfg.Lease {
+			delete(l.known, other)
+		}
+	}
+	l.note(by, now)
+	return now.alive, err
+}
+
+// note notes what is known of a process. The lock must be held.
+func (l *lives) note(by string, now life) {
+	if l.known == nil {
+		l.known = make(map[string]life)
+	}
+	l.known[by] = now
+}
+
+// askAlive asks the servers for the schedules of a process.
+func (s *Store) askAlive(ctx context.Context, by string) (alive bool, err error) {
 	info, err := s.link().wakeups.Info(ctx, jetstream.WithSubjectFilter(s.subject("probe", "*")))
 	if err != nil {
-		return false
+		return false, err
 	}
 	for subject := range info.State.Subjects {
 		id, _, ok := strings.Cut(tokenOf(subject), "-")
@@ -99,10 +142,15 @@ func (s *Store) alive(ctx context.Context, by string) bool {
 			continue
 		}
 		msg, err := s.link().wakeups.GetLastMsgForSubject(ctx, subject)
-		alive = alive || err == nil && info.TimeStamp.Sub(msg.Time) < s.cfg.Lease/2
+		if errors.Is(err, jetstream.ErrMsgNotFound) { // it has become a message meanwhile
+			continue
+		}
+		if err != nil {
+			return false, err
+		}
+		alive = alive || info.TimeStamp.Sub(msg.Time) < s.cfg.Lease/2
 	}
-	l.by, l.at, l.alive = by, time.Now(), alive
-	return alive
+	return alive, nil
 }
 
 // came returns the number of the last schedule that has become a message.

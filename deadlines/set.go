@@ -198,8 +198,13 @@ func tooLarge(n int, maxPayload int64) error {
 // wake stores a wake-up: as a schedule, or as a message for the workers if the deadline is near. The ID makes
 // the server drop a repetition.
 func (s *Store) wake(ctx context.Context, token string, w wakeup) error {
+	return s.wakeAs(ctx, token, token, w)
+}
+
+// wakeAs is wake with another ID than the token.
+func (s *Store) wakeAs(ctx context.Context, id, token string, w wakeup) error {
 	msg := &nats.Msg{Subject: s.subject("due", token), Data: encode(w), Header: nats.Header{}}
-	opts := []jetstream.PublishOpt{jetstream.WithMsgID(token)}
+	opts := []jetstream.PublishOpt{jetstream.WithMsgID(id)}
 	if far := w.At.Add(-s.window()); far.After(s.clock.now()) {
 		opts = append(opts, jetstream.WithScheduleTarget(msg.Subject), jetstream.WithScheduleTTLNever())
 		msg.Subject = s.subject("at", token)

@@ -2,6 +2,7 @@ package deadlines
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,14 +34,21 @@ func (p paused) Error() string {
 		consumerName, p.until.UTC().Format(time.RFC3339))
 }
 
-// verify compares the settings of the streams and the consumer with those that the store needs. This is the one list of
-// them, for Open and the watcher. It returns a mismatch, a paused, or nil.
+// verify compares the settings of the streams and the consumer with those that the store needs, for Open and the watcher.
+// The lists in fields.go say what is done with each. It returns a mismatch, a paused, or nil.
 func (s *Store) verify(records, wakeups *jetstream.StreamInfo, consumer *jetstream.ConsumerInfo) error {
 	var m mismatch
 	wrong := func(format string, args ...any) { m.wrong = append(m.wrong, fmt.Sprintf(format, args...)) }
-	if made := records.Created.UnixNano(); s.bucketMade != 0 && made != s.bucketMade {
+	now, made := originOf(records), records.Created.UTC().Format(time.RFC3339)
+	switch {
+	case !now.same(s.bucket):
 		wrong("the stream %s was made again at %s, so all deadlines that were set before are gone; restore it from a backup "+
-			"if that was not done, and start all processes again", s.bucketName(), records.Created.UTC().Format(time.RFC3339))
+			"if that was not done, and start all processes again", s.bucketName(), made)
+	case now.made != s.bucket.made && records.State.LastSeq < s.bucketLast: // its metadata comes back too
+		wrong("the stream %s was restored from a backup at %s, so what was done after that backup is undone; "+
+			"start all processes again", s.bucketName(), made)
+	default:
+		s.bucket.made, s.bucketLast = now.made, max(s.bucketLast, records.State.LastSeq)
 	}
 	lease, err := leaseOf(records.Config)
 	switch {
@@ -51,8 +59,13 @@ func (s *Store) verify(records, wakeups *jetstream.StreamInfo, consumer *jetstre
 	}
 	for _, stream := range []struct {
 		jetstream.StreamConfig
-		retention jetstream.RetentionPolicy
-	}{{records.Config, jetstream.LimitsPolicy}, {wakeups.Config, jetstream.WorkQueuePolicy}} {
+		want     jetstream.StreamConfig
+		fields   map[string]string
+		subjects []string
+	}{
+		{records.Config, jetstream.StreamConfig{Name: s.bucketName()}, recordsFields, []string{"$KV." + s.cfg.Name + ".>"}},
+		{wakeups.Config, s.wakeupsConfig(), wakeupsFields, s.subjects()},
+	} {
 		c := stream.StreamConfig
 		bad := func(format string, args ...any) { wrong("the stream %s %s", c.Name, fmt.Sprintf(format, args...)) }
 		if c.MaxAge > 0 {
@@ -64,8 +77,16 @@ func (s *Store) verify(records, wakeups *jetstream.StreamInfo, consumer *jetstre
 		if c.Storage != jetstream.FileStorage {
 			bad("keeps messages in %v", c.Storage)
 		}
-		if c.Retention != stream.retention {
+		if c.Retention != stream.want.Retention {
 			bad("has the retention %v", c.Retention)
+		}
+		if most := s.link().nc.MaxPayload(); c.MaxMsgSize > 0 && int64(c.MaxMsgSize) < most {
+			bad("refuses messages of more than %d bytes, which is less than the max_payload of the servers, %d (max_msg_size)", c.MaxMsgSize, most)
+		}
+		for _, subject := range stream.subjects {
+			if !slices.Contains(c.Subjects, subject) {
+				bad("does not keep %s (subjects)", subject)
+			}
 		}
 		if c.Replicas < s.cfg.Replicas {
 			bad("has %d replicas, not %d (num_replicas)", c.Replicas, s.cfg.Replicas)
@@ -74,6 +95,16 @@ func (s *Store) verify(records, wakeups *jetstream.StreamInfo, consumer *jetstre
 			bad("removes no single message after its time (allow_msg_ttl)")
 			m.halts = true // no end of a handler can be stored
 		}
+		for _, text := range unlike(c, stream.want, stream.fields) {
+			bad("%s", text)
+		}
+	}
+	if !records.Config.AllowRollup {
+		wrong("the stream %s does not replace the revisions of a key by one (allow_rollup_hdrs)", records.Config.Name)
+		m.halts = true // no end of a handler can be stored
+	}
+	if has, needs := wakeups.Config.Duplicates, min(s.cfg.Timeout, maxDuplicates); has < needs {
+		wrong("the stream %s drops what a Set repeats for only %v, not %v (duplicate_window)", wakeups.Config.Name, has, needs)
 	}
 	if !wakeups.Config.AllowMsgSchedules {
 		wrong("the stream %s has no schedules (allow_msg_schedules)", wakeups.Config.Name)
@@ -99,8 +130,27 @@ func (s *Store) verify(records, wakeups *jetstream.StreamInfo, consumer *jetstre
 	if c.AckPolicy != jetstream.AckExplicitPolicy {
 		bad("has the ack policy %v", c.AckPolicy)
 	}
-	if c.FilterSubject != s.subject("due", "*") {
-		bad("filters for %q", c.FilterSubject)
+	filters := slices.Clone(c.FilterSubjects)
+	if c.FilterSubject != "" {
+		filters = append(filters, c.FilterSubject)
+	}
+	if !slices.Equal(filters, []string{s.subject("due", "*")}) {
+		bad("filters for %q (filter_subject)", filters)
+	}
+	if most := c.MaxRequestBatch; most > 0 && most < s.pullMessages() {
+		bad("gives a worker that asks for %d deadlines none, because that is more than %d (max_batch)", s.pullMessages(), most)
+	}
+	if most := c.MaxRequestExpires; most > 0 && most < s.pullWait() {
+		bad("gives a worker that waits for %v none, because that is longer than %v (max_expires)", s.pullWait(), most)
+	}
+	if most := c.MaxWaiting; most > 0 && most < maxWaiting {
+		bad("lets only %d workers wait (max_waiting)", most)
+	}
+	if c.Replicas > 0 && c.Replicas < s.cfg.Replicas {
+		bad("has %d replicas, not %d (num_replicas)", c.Replicas, s.cfg.Replicas)
+	}
+	for _, text := range unlike(c, s.consumerConfig(), consumerFields) {
+		bad("%s", text)
 	}
 	if c.HeadersOnly {
 		bad("delivers no data (headers_only)")
@@ -114,6 +164,13 @@ func (s *Store) verify(records, wakeups *jetstream.StreamInfo, consumer *jetstre
 	}
 	return nil
 }
+
+// The defaults of the servers, which the store keeps: how many workers may wait for a deadline, and for how long a stream
+// knows the ID of a message.
+const (
+	maxWaiting    = 512
+	maxDuplicates = 2 * time.Minute
+)
 
 // leaseOf returns the lease in the metadata of the bucket.
 func leaseOf(bucket jetstream.StreamConfig) (time.Duration, error) {

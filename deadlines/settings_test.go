@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -62,7 +63,7 @@ func TestBucketMadeAgain(t *testing.T) {
 	defer cancel()
 	_, err = Open(brief, s.link().nc, quick())
 	require.ErrorContains(t, err, "no stream: KV_deadlines is gone with all deadlines, and deadlines-wakeups is there")
-	config.Metadata = map[string]string{leaseKey: "1s"}
+	config.Metadata = map[string]string{leaseKey: "1s", idKey: "another"}
 	_, err = js.CreateStream(ctx, config)
 	require.NoError(t, err)
 	await(t, "the settings are noticed", func() bool {
@@ -70,6 +71,95 @@ func TestBucketMadeAgain(t *testing.T) {
 	})
 	requireUnsafe(t, s, &l, "the stream KV_deadlines was made again at ")
 	mustOpen(t, s.link().nc.ConnectedUrl(), quick())
+}
+
+// Two first Opens at once agree on the streams. Servers before 2.15 may change the time of creation then. The ID in the
+// metadata stays, so that counts as the same bucket, and as the same stream of wake-ups.
+func TestTimeOfCreationChanges(t *testing.T) {
+	t.Parallel()
+	url := serve(t).ClientURL()
+	var l log
+	cfg := quick()
+	cfg.Logger = l.logger()
+	var opened sync.WaitGroup
+	var stores [4]*Store
+	var errs [len(stores)]error
+	for i := range stores {
+		nc, err := Connect(url)
+		require.NoError(t, err)
+		t.Cleanup(nc.Close)
+		opened.Go(func() { stores[i], errs[i] = Open(t.Context(), nc, cfg) })
+	}
+	opened.Wait()
+	for _, err := range errs {
+		require.NoError(t, err)
+	}
+	s := stores[0]
+	for _, other := range stores {
+		other.Close() // so that only the test looks
+		require.NotEmpty(t, other.bucket.id)
+		require.Equal(t, s.bucket, other.bucket)
+		require.NotEmpty(t, other.wakeups.id)
+		require.Equal(t, s.wakeups, other.wakeups)
+	}
+	s.mustLook(t)
+	s.bucket.made--
+	s.wakeups.made--
+	s.mustLook(t)
+	require.NoError(t, s.danger())
+	require.NotContains(t, l.String(), "level=ERROR")
+	s.bucketLast++ // as of a leader that has been replaced
+	s.mustLook(t)
+	require.NoError(t, s.danger(), "it was the same before")
+
+	s.bucket.made--
+	s.bucket.id = "another"
+	s.mustLook(t)
+	require.ErrorContains(t, s.danger(), "was made again at")
+}
+
+func (s *Store) mustLook(t *testing.T) {
+	t.Helper()
+	require.NoError(t, s.look(t.Context()))
+}
+
+// An earlier version has made the streams, without an ID. The time of creation tells them from others.
+func TestStreamsWithoutID(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, serve(t).ClientURL(), quick())
+	s.Close()
+	for _, name := range []string{s.bucketName(), s.wakeupsName()} {
+		stream, err := s.link().js.Stream(t.Context(), name)
+		require.NoError(t, err)
+		c := stream.CachedInfo().Config
+		delete(c.Metadata, idKey)
+		_, err = s.link().js.UpdateStream(t.Context(), c)
+		require.NoError(t, err)
+	}
+	s.mustLook(t)
+	require.NoError(t, s.danger(), "it is the same bucket")
+	s = mustOpen(t, s.link().nc.ConnectedUrl(), quick())
+	s.Close()
+	require.Empty(t, s.bucket.id)
+	s.bucket.made--
+	s.mustLook(t)
+	require.ErrorContains(t, s.danger(), "was made again at")
+}
+
+// A backup of the bucket is restored while a process runs. Its ID comes back, but what was done since is undone.
+func TestBucketRestored(t *testing.T) {
+	t.Parallel()
+	var l log
+	cfg := quick()
+	cfg.Logger = l.logger()
+	s := mustOpen(t, serve(t).ClientURL(), cfg)
+	s.mustSet(t, "key", time.Hour)
+	config := s.link().records.CachedInfo().Config
+	time.Sleep(s.cfg.Lease) // the watcher looks three times
+	require.NoError(t, s.link().js.DeleteStream(t.Context(), s.bucketName()))
+	_, err := s.link().js.CreateStream(t.Context(), config)
+	require.NoError(t, err)
+	requireUnsafe(t, s, &l, "the stream KV_deadlines was restored from a backup at ")
 }
 
 // An operator changes settings of the streams, or of the consumer, without which the store does not keep its promises. A

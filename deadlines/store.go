@@ -53,6 +53,7 @@ const (
 	minRetain    = time.Minute // a connection over which a request takes as long is lost
 	consumerName = "workers"
 	leaseKey     = "hashedwheel-lease" // in the metadata of the bucket
+	idKey        = "hashedwheel-id"    // in the metadata of both streams
 	idSuffix     = 6                   // characters of the ID of a process that its name in records has
 
 	maxError   = 1000                 // bytes of the text of an error in a record, each up to six bytes in JSON
@@ -137,9 +138,12 @@ type Store struct {
 	room    room
 	peers   atomic.Pointer[peers]
 	unsafe  atomic.Pointer[error] // see danger
-	made    atomic.Int64          // when the stream of wake-ups was made
-	// bucketMade is when the bucket was made that Open has found.
-	bucketMade int64
+	// Only Open and then the watcher use these: the bucket that Open has found, the last revision that it has had since, and
+	// the present stream of wake-ups.
+	bucket     origin
+	bucketLast uint64
+	wakeups    origin
+	madeAgain  atomic.Int64 // counts the streams of wake-ups that look has found
 	// failedAudits counts the last audits in a row that failed. Only the present one uses it.
 	failedAudits int
 	// lostSince is when look found that the bucket is gone, or zero. Only Open and then the watcher call look.
@@ -239,7 +243,7 @@ func (s *Store) setUp(ctx context.Context, l *link) (err error) {
 	if err := s.adopt(bucket, l.nc.ConnectedClusterName()); err != nil {
 		return final{err}
 	}
-	s.bucketMade = l.records.CachedInfo().Created.UnixNano()
+	s.bucket, s.bucketLast = originOf(l.records.CachedInfo()), 0
 	if err := s.bindBucket(ctx, l); err != nil {
 		return err
 	}
@@ -284,8 +288,11 @@ func (s *Store) makeBucket(ctx context.Context, l *link) (jetstream.Stream, erro
 	}
 	_, err := l.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
 		Bucket: s.cfg.Name, Description: "deadlines", History: history, Storage: jetstream.FileStorage,
-		Replicas: replicas, LimitMarkerTTL: markerTTL, Metadata: map[string]string{leaseKey: lease.String()},
+		Replicas: replicas, LimitMarkerTTL: markerTTL, Metadata: map[string]string{leaseKey: lease.String(), idKey: nuid.Next()},
 	})
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return made(ctx, l, s.bucketName())
+	}
 	if api := new(jetstream.APIError); errors.As(err, &api) && replicas > 1 {
 		err = fmt.Errorf("%d replicas need as many servers with JetStream: %w", replicas, err)
 	}
@@ -296,7 +303,17 @@ func (s *Store) makeBucket(ctx context.Context, l *link) (jetstream.Stream, erro
 }
 
 func (s *Store) makeWakeups(ctx context.Context, l *link) (jetstream.Stream, error) {
-	return l.js.CreateStream(ctx, jetstream.StreamConfig{
+	c := s.wakeupsConfig()
+	c.Metadata = map[string]string{idKey: nuid.Next()}
+	stream, err := l.js.CreateStream(ctx, c)
+	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+		return made(ctx, l, s.wakeupsName())
+	}
+	return stream, err
+}
+
+func (s *Store) wakeupsConfig() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
 		Name:              s.wakeupsName(),
 		Description:       "wake-ups for the deadlines of the bucket " + s.cfg.Name,
 		Subjects:          s.subjects(),
@@ -306,7 +323,22 @@ func (s *Store) makeWakeups(ctx context.Context, l *link) (jetstream.Stream, err
 		Replicas:          s.cfg.Replicas,
 		AllowMsgSchedules: true,
 		AllowMsgTTL:       true,
-	})
+	}
+}
+
+// made returns a stream that another process makes at the same time.
+func made(ctx context.Context, l *link, name string) (jetstream.Stream, error) {
+	for {
+		stream, err := l.js.Stream(ctx, name)
+		if !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return stream, err
+		}
+		select {
+		case <-time.After(again):
+		case <-ctx.Done():
+			return nil, reason{what: "no stream", more: ": another process makes " + name, err: ctx.Err()}
+		}
+	}
 }
 
 // subjects returns the subjects of wake-ups: scheduled, for the workers, set aside because no worker can handle them,
@@ -316,14 +348,19 @@ func (s *Store) subjects() []string {
 }
 
 func (s *Store) makeConsumer(ctx context.Context, l *link) (jetstream.Consumer, error) {
-	return l.wakeups.CreateConsumer(ctx, jetstream.ConsumerConfig{
+	return l.wakeups.CreateConsumer(ctx, s.consumerConfig())
+}
+
+func (s *Store) consumerConfig() jetstream.ConsumerConfig {
+	return jetstream.ConsumerConfig{
+		Name:          consumerName,
 		Durable:       consumerName,
 		FilterSubject: s.subject("due", "*"),
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       s.cfg.Lease,
 		MaxDeliver:    -1,
 		MaxAckPending: -1, // no limit, because wheels hold all near deadlines unacknowledged
-	})
+	}
 }
 
 // adopt compares the settings that are kept with the bucket with the Config, and takes the lease and the replicas from the

@@ -11,7 +11,7 @@ import (
 
 // ensureWakeups finds the stream of wake-ups and its consumer, or makes them. To make them again is safe as long as the
 // bucket is there: it knows which deadlines need a wake-up, and an audit sets those again. Any number of processes may do
-// it at once, because a server that has a stream with these settings returns that one.
+// it at once: one of them makes the stream, and the others find it.
 func (s *Store) ensureWakeups(ctx context.Context, l *link) (jetstream.Consumer, error) {
 	var err error
 	l.wakeups, err = l.js.Stream(ctx, s.wakeupsName())
@@ -36,6 +36,20 @@ func (s *Store) ensureWakeups(ctx context.Context, l *link) (jetstream.Consumer,
 
 func (s *Store) bucketName() string  { return "KV_" + s.cfg.Name }
 func (s *Store) wakeupsName() string { return s.cfg.Name + "-wakeups" }
+
+// An origin tells a stream from one that was made again under its name.
+type origin struct {
+	id   string // from its metadata; a stream that an earlier version has made has none
+	made int64  // when it was made; servers before 2.15 change that if two processes make it at once
+}
+
+func originOf(info *jetstream.StreamInfo) origin {
+	return origin{info.Config.Metadata[idKey], info.Created.UnixNano()}
+}
+
+func (o origin) same(other origin) bool {
+	return o.made == other.made || o.id != "" && o.id == other.id
+}
 
 // look asks the leaders of the two streams for the time, the backlog and the settings. The leader of the bucket stamps
 // the records, so its clock counts. If the stream of wake-ups is gone, look makes it again.
@@ -67,10 +81,13 @@ func (s *Store) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	made := wakeups.Created.UnixNano()
-	if was := s.made.Swap(made); was != 0 && was != made {
-		s.log.Error("deadlines: the stream of wake-ups was gone, and has been made again; the workers set again what is pending",
-			"stream", s.wakeupsName())
+	if was, now := s.wakeups, originOf(wakeups); was.made != now.made {
+		s.wakeups = now
+		s.madeAgain.Add(1) // so an audit comes soon, also after a backup was restored
+		if was.made != 0 && !was.same(now) {
+			s.log.Error("deadlines: the stream of wake-ups was gone, and has been made again; the workers set again what is pending",
+				"stream", s.wakeupsName())
+		}
 	}
 	s.counts.aside.Store(int64(len(wakeups.State.Subjects)))
 	s.counts.undelivered.Store(int64(consumer.CachedInfo().NumPending))

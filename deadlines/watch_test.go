@@ -151,7 +151,10 @@ func TestLeaseLostAlive(t *testing.T) {
 		await(t, "it runs", func() bool { return len(first.of("key")) == 1 })
 		if processes == 2 {
 			second := mustOpen(t, url, cfg).mustWork(t, nil)
-			await(t, "the first worker says that it is alive", func() bool { return s.alive(t.Context(), s.by) })
+			await(t, "the first worker says that it is alive", func() bool {
+				alive, err := s.alive(t.Context(), s.by)
+				return err == nil && alive
+			})
 			s.calls.mu.Lock()
 			for h := range s.calls.began {
 				h.msg.Nak()

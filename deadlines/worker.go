@@ -28,8 +28,8 @@ const (
 	maxHeld   = 100_000         // by a worker; others get the rest
 	stopLimit = 5 * time.Second // for storing how the last handlers ended
 
-	pullMessages = 256
-	pullWait     = 500 * time.Millisecond // a worker stops that late, or a second more if the server is silent
+	maxPull     = 256
+	maxPullWait = 500 * time.Millisecond // a worker stops that late, or a second more if the server is silent
 )
 
 // A worker gets near deadlines from the server, holds each on a wheel until it comes, and calls the handler.
@@ -128,7 +128,7 @@ func (w *worker) pull() error {
 			return nil
 		}
 		asked := time.Now() // the leases of all messages of the batch begin later
-		batch, err := consumer.Fetch(min(pullMessages, 4*w.cfg.Concurrency), jetstream.FetchMaxWait(min(pullWait, w.cfg.Lease/8)))
+		batch, err := consumer.Fetch(w.pullMessages(), jetstream.FetchMaxWait(w.pullWait()))
 		if err != nil {
 			return err
 		}
@@ -150,6 +150,11 @@ func (w *worker) pull() error {
 	}
 	return nil
 }
+
+// pullMessages and pullWait are the most that a request asks for.
+func (s *Store) pullMessages() int { return min(maxPull, 4*s.cfg.Concurrency) }
+
+func (s *Store) pullWait() time.Duration { return min(maxPullWait, s.cfg.Lease/8) }
 
 // take takes a message from the server, whose lease began at since or later. If the deadline has come but all handlers
 // are busy, take waits for a quarter of a lease, and then leaves the message to another worker.

@@ -60,7 +60,7 @@ func TestExitCode(t *testing.T) {
 	// The stream is gone, and no process makes it again.
 	s.Close()
 	require.NoError(t, js.DeleteStream(t.Context(), "deadlines-wakeups"))
-	check(1, `"a", revision 2: pending, but its wake-up`)
+	check(1, `"a", revision 1: pending, but its wake-up`)
 	check(0, "repaired 1\n", "-repair")
 	check(0, "faults 0\n")
 
