@@ -3,7 +3,6 @@ package hashedwheel
 import (
 	"fmt"
 	"log/slog"
-	"math"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
@@ -34,10 +33,7 @@ func New(opts ...Option) (*Timer, error) {
 	t.limit.max = int64(c.maxPending)
 	t.makePools(c.tick, c.concurrency, c.executor)
 	t.worker.labels = labelsFor(c.name, "worker")
-	t.worker.late = workerLateness{warn: t.warnLate, over: t.onTime, drains: t.drains, behind: math.MinInt64 / 2}
-	t.worker.stall = stall{pool: &t.tasks, keys: t.queues.waiting,
-		warn: t.warnStall, over: t.stallOver, warnKeys: t.warnKeys, keysOver: t.keysOver}
-	t.worker.hang = hang{census: t.census, warn: t.warnHang}
+	t.worker.warn, t.worker.planLook = t.warn, t.planLook
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
 	t.worker.wheelSize = c.wheelSize

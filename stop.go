@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/warn"
 )
 
 // Stop
@@ -182,7 +184,7 @@ func (t *Timer) watchShutdown() (stop func()) {
 	look := func() { t.eachActivity(t.clock.Elapsed(), func(activity) {}) }
 	look()
 	again := time.AfterFunc(time.Second, look) // finds the calls of Canceled that Stop has asked for
-	watch := time.AfterFunc(longRun+time.Second, func() {
+	watch := time.AfterFunc(warn.LongRun+time.Second, func() {
 		if t.told.CompareAndSwap(false, true) {
 			t.soon(func() { t.logHang("Shutdown waits for calls that do not return") })
 		}

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/hashedwheel/hashedwheel/internal/pool"
+	"github.com/hashedwheel/hashedwheel/internal/warn"
 )
 
 // Walks
@@ -119,24 +120,10 @@ func (to *Timeout) schedule() (schedule any, asked bool) {
 	return nil, false
 }
 
-// census counts the activities: see hang.
-func (t *Timer) census(elapsed, before time.Duration) (c census) {
-	t.eachActivity(elapsed, func(a activity) {
-		if elapsed-a.since < longRun {
-			c.young++
-			if a.brief || a.asks {
-				c.suspect++
-			}
-			return
-		}
-		c.long++
-		if a.since+longRun <= before {
-			c.old++
-		}
-		if a.brief {
-			c.stuck++
-		}
-	})
+// census counts the activities. Called by the worker.
+func (t *Timer) census(elapsed time.Duration) (c warn.Census) {
+	before := t.worker.calls.LastAt()
+	t.eachActivity(elapsed, func(a activity) { c.Add(elapsed, before, a.since, a.brief, a.asks) })
 	return c
 }
 

@@ -3,7 +3,6 @@ package hashedwheel
 import (
 	"context"
 	"fmt"
-	"math"
 	"regexp"
 	"strings"
 	"sync"
@@ -14,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/hashedwheel/hashedwheel/internal/pool"
+	"github.com/hashedwheel/hashedwheel/internal/warn"
 )
 
 // messages returns what the log has since the start of a bubble: for each line the time, the level and the rest.
@@ -209,9 +208,9 @@ func TestLateWorkerInADrain(t *testing.T) {
 			time.Sleep(timer.Tick())
 			w := &timer.worker
 			w.round()
-			w.late.behind = math.MinInt64 / 2 // the round has left something to the next one
-			w.late.add(3 * time.Second)
-			w.late.report(timer.clock.Elapsed(), false)
+			w.late = warn.Lateness{} // the round has left something to the next one
+			w.late.Add(3 * time.Second)
+			timer.warn(ending{elapsed: timer.clock.Elapsed()})
 			synctest.Wait()
 			close(release)
 			require.Equal(t, machine, strings.Contains(log.String(), "machine"), log)
@@ -325,78 +324,19 @@ func TestWakeupsForAStall(t *testing.T) {
 	})
 }
 
-// The log has a warning when a spell begins and once a minute, and a message when it is over if it has a warning of it.
-func TestSpell(t *testing.T) {
-	var s spell
-	var got []string
-	at := func(elapsed time.Duration, wrong bool) {
-		if wrong {
-			if s.lasts(elapsed, time.Second) {
-				got = append(got, fmt.Sprint(elapsed, " warn"))
-			}
-		} else if lasted, tell := s.end(elapsed); tell {
-			got = append(got, fmt.Sprint(elapsed, " over after ", lasted))
-		}
-	}
-	at(0, false)
-	for elapsed := time.Second; elapsed <= 3*time.Minute; elapsed += time.Second {
-		at(elapsed, true)
-	}
-	at(181*time.Second, false)
-	at(182*time.Second, false) // the last warning was at 2m1s
-	at(190*time.Second, true)
-	at(191*time.Second, false)
-	at(200*time.Second, true)
-	at(201*time.Second, false)
-	at(240*time.Second, true)
-	at(250*time.Second, true)
-	at(260*time.Second, false)
-	require.Equal(t, []string{"1s warn", "1m1s warn", "2m1s warn", "3m1s over after 3m1s",
-		"3m10s warn", "3m11s over after 2s", "4m10s warn", "4m20s over after 21s"}, got)
-}
-
 // The log does not blame the machine if the worker had more to do than it could in a tick.
 func TestLateWorkerThatIsBehind(t *testing.T) {
-	for _, rounds := range [][2]bool{{false, false}, {true, false}, {false, true}} { // whether a round leaves something to the next
+	for _, behind := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			option, log := logged()
 			timer := newTimer(t, option)
 			hold(t, timer)
-			w := &timer.worker
-			w.late.report(0, rounds[0])
-			w.late.add(3 * time.Second)
-			w.late.report(0, rounds[1])
+			timer.worker.late.Add(3 * time.Second)
+			timer.warn(ending{behind: behind})
 			synctest.Wait()
-			require.Equal(t, !rounds[0] && !rounds[1], strings.Contains(log.String(), "machine"), log)
+			require.Equal(t, !behind, strings.Contains(log.String(), "machine overloaded or suspended\" late=3s"), log)
 		})
 	}
-}
-
-// The log says how late the worker was at most since the warning before, a minute apart.
-func TestLateWorkerWarnsNotTooOften(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		option, log := logged()
-		timer := newTimer(t, option)
-		w := &timer.worker
-		w.state.Store(working) // so that nobody starts a worker
-		for elapsed := time.Duration(0); elapsed <= 2*time.Minute; elapsed += 100 * time.Millisecond {
-			w.late.add(3 * time.Second)
-			if elapsed == time.Second {
-				w.late.add(5 * time.Second)
-			}
-			w.late.report(elapsed, false)
-			synctest.Wait()
-		}
-		w.late.report(2*time.Minute+time.Second, false)
-		synctest.Wait()
-		require.NotContains(t, log.String(), "again", "nothing was due")
-		w.late.add(0)
-		w.late.report(2*time.Minute+time.Second, false)
-		w.state.Store(resting)
-		_, err := timer.Shutdown(t.Context())
-		require.NoError(t, err)
-		require.Regexp(t, `^.* late=3s\n.* late=5s\n.* late=3s\n.*INFO.* lasted=2m3s\n$`, log.String())
-	})
 }
 
 // Tasks come due in a round that is not the last of several, because many timeouts have to move down a level. The log says
@@ -427,18 +367,22 @@ func TestStallWhileTimeoutsMoveDown(t *testing.T) {
 // The first entry on the list may be stale: its timeout is in a bucket, or nowhere. Then a wait counts from the first one that waits.
 func TestStaleEntryDoesNotWait(t *testing.T) {
 	for _, bucket := range []uint32{0, 7} {
-		var pl pool.Pool[*Timeout]
-		pl.Init(nil, time.Second, new(pool.Memory[*Timeout]))
-		pl.Limit = -1
-		const now = time.Minute
-		warned := 0
-		s := stall{pool: &pl, keys: func() waitingKeys { return waitingKeys{} }, warn: func(time.Duration, pool.Report[*Timeout]) { warned++ }, waits: true, last: now}
-		pl.Add(&Timeout{bucket: bucket})
-		pl.Add(&Timeout{bucket: listedAt(now - 100*time.Millisecond)})
-		s.check(now, false)
-		require.Zero(t, warned)
-		s.check(now+tooLate-100*time.Millisecond, false)
-		require.Equal(t, 1, warned)
+		synctest.Test(t, func(t *testing.T) {
+			option, log := logged()
+			timer := newFakedTimer(t, option)
+			hold(t, timer)
+			timer.tasks.Limit = -1
+			const now = time.Minute
+			timer.worker.waits.Due(now, true)
+			timer.tasks.Add(&Timeout{timer: timer, bucket: bucket})
+			timer.tasks.Add(&Timeout{timer: timer, bucket: listedAt(now + 100*time.Millisecond)})
+			timer.checkWaits(now + time.Second)
+			synctest.Wait()
+			require.Empty(t, log.String())
+			timer.checkWaits(now + 1100*time.Millisecond)
+			synctest.Wait()
+			require.Equal(t, 1, strings.Count(log.String(), "tasks are due and wait"))
+		})
 	}
 }
 
