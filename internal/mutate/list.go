@@ -320,7 +320,7 @@ var mutations = []mutation{
 	{16, "the end of the last task does not wake Shutdown", "internal/pool/pool.go", "Pool.dismiss",
 		`p.checkIdle()`, ``, "TestUntilIdle"},
 	{17, "memory is not given back when nothing is pending", "worker.go", "worker.planNext",
-		`if w.wheel.count == 0 && !w.stall.waits {`, `if false {`, "TestWorkerGivesBackItsMemory"},
+		`if w.wheel.count == 0 && !w.waits.Any() {`, `if false {`, "TestWorkerGivesBackItsMemory"},
 	{17, "the worker wakes up at every boundary", "worker.go", "worker.planNext",
 		`busy || w.wheel.nextVisit`, `true || w.wheel.nextVisit`,
 		"TestWorkerSleepsThroughEmptyTicks TestOneFarTimeoutCostsNothing"},
