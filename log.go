@@ -20,16 +20,27 @@ func (t *Timer) reportPanic(to *Timeout, what string, value any, stack []byte) {
 	case to == nil:
 		t.logPanic("executor", "", "", value, stack)
 	case t.panicHandler != nil:
-		t.handling.add(to, 1)
-		defer t.handling.add(to, -1)
+		t.handling.add(to, 1, t.elapsedHere())
+		defer t.handling.add(to, -1, 0)
+		t.briefs.begin()
+		defer t.briefs.end()
 		t.panicHandler(to, value, stack)
 	default:
 		t.logPanic(what, taskName(to.Task()), to.String(), value, stack)
 	}
 }
 
+// elapsedHere returns the time since New, or 0 on the other side of a synctest bubble.
+func (t *Timer) elapsedHere() time.Duration {
+	if t.clock.Foreign() {
+		return 0
+	}
+	return t.clock.Elapsed()
+}
+
 // logPanic logs a panic of what, in a task, and of a timeout if there is one. The first of a kind is logged at once, and later ones
-// once a minute.
+// in a line a minute. That line comes with the next panic of the kind or with a round, and when the timer is stopped. So a timer that
+// has nothing left to do does not wait for a minute to be over.
 func (t *Timer) logPanic(what, task, timeout string, value any, stack []byte) {
 	tell := func(value any, times int) {
 		args := []any{"panic", value}
@@ -39,7 +50,7 @@ func (t *Timer) logPanic(what, task, timeout string, value any, stack []byte) {
 		if times > 1 {
 			args = append(args, "times", times)
 		}
-		t.log().Error("hashedwheel: "+what+" panicked", append(args, "stack", userStack(stack))...)
+		t.write(func() { t.log().Error("hashedwheel: "+what+" panicked", append(args, "stack", userStack(stack))...) })
 	}
 	if t.clock.Foreign() { // there is no common clock
 		tell(value, 1)
@@ -51,34 +62,24 @@ func (t *Timer) logPanic(what, task, timeout string, value any, stack []byte) {
 		return
 	}
 	text := fmt.Sprint(value) // not the value, which may lead to the timeout
-	t.tellLater(t.flood.Keep(kind, elapsed, func(times int) { tell(text, times) }))
-}
-
-// tellLater has the panics logged that are kept, after a time, unless that is 0.
-func (t *Timer) tellLater(wait time.Duration) {
-	if wait > 0 {
-		t.later.Store(time.AfterFunc(wait, func() {
-			t.soon(func() { t.tellLater(t.tellKept()) })
-		}))
+	first := t.flood.Keep(kind, elapsed, func(times int) { tell(text, times) })
+	switch {
+	case t.queue.shut.Load(): // read after Keep: either this is true, or Stop finds what is kept
+		if t.flushing.CompareAndSwap(false, true) {
+			time.AfterFunc(time.Second, func() {
+				t.flushing.Store(false)
+				t.logKept(true)
+			})
+		}
+	case first:
+		t.worker.wakeNow() // the round knows when to log it
 	}
 }
 
-// tellKept logs the panics that are kept, if the last line of their kind was a minute ago. It returns how long the others must wait.
-func (t *Timer) tellKept() (wait time.Duration) {
-	write, wait := t.flood.Take(t.clock.Elapsed(), false)
-	for _, w := range write {
-		w()
-	}
-	return wait
-}
-
-// tellAll has all panics logged that are kept. It does not call the logger itself, because that may end its goroutine.
-func (t *Timer) tellAll() {
-	if later := t.later.Swap(nil); later != nil {
-		later.Stop() // it would keep the timer in memory
-	}
-	write, _ := t.flood.Take(t.clock.Elapsed(), true)
-	for _, w := range write {
+// logKept has the panics logged that are kept, if the last line of their kind was a minute ago, or all of them. It does not call the
+// logger itself, because that may end its goroutine.
+func (t *Timer) logKept(all bool) {
+	for _, w := range t.flood.Take(t.clock.Elapsed(), all) {
 		t.soon(w)
 	}
 }
@@ -105,11 +106,16 @@ func (t *Timer) logSoon(level slog.Level, message string, args ...any) {
 }
 
 // soon has a function called soon that logs.
-func (t *Timer) soon(logs func()) {
-	t.calls.Call(func() {
-		defer func() { _ = recover() }() // if the logger panics there is nowhere to report it
-		logs()
-	})
+func (t *Timer) soon(logs func()) { t.calls.Call(func() { t.write(logs) }) }
+
+// write calls a function that logs. A panic of the logger has nowhere to be reported. It counts, and ends nothing.
+func (t *Timer) write(logs func()) {
+	defer func() {
+		if recover() != nil {
+			t.panics.Add(1)
+		}
+	}()
+	logs()
 }
 
 // log returns the logger to use. Logging runs user code: the handler of the logger.

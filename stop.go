@@ -65,6 +65,7 @@ func (t *Timer) Stop() []*Timeout {
 	}
 	left := t.collectPending()
 	close(t.allTaken)
+	t.logKept(true) // no round comes any more
 	return left
 }
 
@@ -172,7 +173,7 @@ func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	t.queue.awaitZero(notifying) // after Stop, so that no other Cancel can end a timeout
 	defer t.watchShutdown()()
 	idle := await(ctx, t.tasks.UntilIdle()) && await(ctx, t.light.UntilIdle()) && await(ctx, t.calls.UntilIdle())
-	t.tellAll() // after the calls, because Canceled may panic
+	t.logKept(true) // after the calls, because Canceled may panic
 	if !idle || !await(ctx, t.calls.UntilIdle()) {
 		return left, ctx.Err()
 	}
@@ -186,7 +187,7 @@ func (t *Timer) watchShutdown() (stop func()) {
 	again := time.AfterFunc(time.Second, look) // finds the calls of Canceled that Stop has asked for
 	watch := time.AfterFunc(warn.LongRun+time.Second, func() {
 		if t.told.CompareAndSwap(false, true) {
-			t.soon(func() { t.logHang("Shutdown waits for calls that do not return") })
+			t.soon(func() { t.logHang("Shutdown waits for calls that do not return", false) })
 		}
 	})
 	return func() { again.Stop(); watch.Stop() }

@@ -14,9 +14,10 @@ import (
 // manyDue is how many tasks that are due and have no limit take the processors from the worker.
 const manyDue = 1 << 16
 
-// warn logs what is wrong at the end of a round, and does not wait for the logger. It returns the time at which a round must come
-// to check again, and math.MaxInt64 if none need. It is worker.warn.
-func (t *Timer) warn(r ending) (until time.Duration) {
+// warn logs what is wrong at the end of a round, and waits neither for the logger nor for a look at all calls in progress. Until is the
+// time at which a round must come to check again, and line the one at which a round has to log panics that are kept, if rounds come at
+// all. Each is math.MaxInt64 if there is none. It is worker.warn.
+func (t *Timer) warn(r ending) (until, line time.Duration) {
 	w := &t.worker
 	if v, hadMore := w.late.Report(r.elapsed, r.behind); v.Warn {
 		t.warnLate(v.For, hadMore || t.drains())
@@ -27,10 +28,14 @@ func (t *Timer) warn(r ending) (until time.Duration) {
 	if w.waits.Due(r.elapsed, r.emitted) {
 		until = t.checkWaits(r.elapsed)
 	}
-	if w.calls.Due(r.elapsed, r.busy) && w.calls.Look(r.elapsed, t.census(r.elapsed)) {
-		t.soon(func() { t.logHang("more and more calls do not return") })
+	if w.calls.Due(r.elapsed, r.busy) {
+		t.lookSoon()
 	}
-	return until
+	if line = t.flood.Next(); line <= r.elapsed {
+		t.logKept(false)
+		line = math.MaxInt64
+	}
+	return until, line
 }
 
 // checkWaits logs whether tasks or keys wait. It returns the time at which a round must check again.
@@ -56,15 +61,35 @@ func (t *Timer) checkWaits(elapsed time.Duration) (until time.Duration) {
 	return until
 }
 
-// planLook returns the time at which a round must come to look at the calls in progress, if it is before the planned one. It is
-// worker.planLook.
-func (t *Timer) planLook(elapsed, planned time.Duration) (until time.Duration) {
-	w := &t.worker
-	until, asks := w.calls.Asks(elapsed, planned)
-	if asks {
-		until = w.calls.Plan(elapsed, planned, t.census(elapsed))
+// lookSoon has the timer look at the calls in progress, on another goroutine, because they may be very many. It is briefs.look.
+func (t *Timer) lookSoon() {
+	elapsed := t.clock.Elapsed()
+	t.calls.Call(func() { t.look(elapsed) })
+}
+
+// look logs calls in progress that do not return.
+func (t *Timer) look(elapsed time.Duration) {
+	stuck, growing, again := t.census(elapsed)
+	if again {
+		t.briefs.arm(aMinute)
 	}
-	return until
+	if stuck {
+		t.logHang("calls that should return soon do not return", true)
+	}
+	if growing {
+		t.logHang("more and more calls do not return", false)
+	}
+}
+
+// census counts the calls in progress, and returns what warn.Calls says of them.
+func (t *Timer) census(elapsed time.Duration) (stuck, growing, again bool) {
+	t.looking.Lock()
+	defer t.looking.Unlock()
+	var found warn.Census
+	calls := &t.worker.calls
+	t.eachActivity(elapsed, func(a activity) { calls.Count(&found, elapsed, a.since, a.brief) })
+	t.briefs.stuck.Store(int64(found.Stuck))
+	return calls.Look(elapsed, found)
 }
 
 // drains reports whether very many tasks wait for a processor alone.
@@ -82,13 +107,17 @@ func (t *Timer) warnLate(late time.Duration, behind bool) {
 }
 
 // logHang logs what is wrong, with how many calls of user code have been in progress for long, and in which function most of them
-// are.
-func (t *Timer) logHang(what string) {
+// are. If brief is true, only calls count that should be brief.
+func (t *Timer) logHang(what string, brief bool) {
 	elapsed := t.clock.Elapsed()
 	calls, most, longest := make(map[string]int), "", time.Duration(0)
 	long := 0
 	t.eachActivity(elapsed, func(a activity) {
-		if age := elapsed - a.since; age >= warn.LongRun {
+		since := a.since
+		if brief {
+			since = a.brief
+		}
+		if age := elapsed - since; age >= warn.LongRun && since > 0 {
 			name := a.name()
 			calls[name]++
 			long++
@@ -102,8 +131,10 @@ func (t *Timer) logHang(what string) {
 		return
 	}
 	running, _ := t.running()
-	t.log().Warn("hashedwheel: "+what+"; most are "+most, "calls", long, "most", calls[most], "longest", logtext.Duration(longest),
-		"running", running)
+	t.write(func() {
+		t.log().Warn("hashedwheel: "+what+"; most are "+most, "calls", long, "most", calls[most], "longest", logtext.Duration(longest),
+			"running", running)
+	})
 }
 
 // name returns the name of the function that an activity is in.

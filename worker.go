@@ -101,11 +101,10 @@ type worker struct {
 	used time.Duration // when a round last had something to do
 
 	// What is in the log when tasks are late, wait or do not return: see Timer.warn.
-	late     warn.Lateness
-	waits    warn.Waits
-	calls    warn.Calls
-	warn     func(r ending) (until time.Duration) // Timer.warn, and Timer.planLook
-	planLook func(elapsed, planned time.Duration) (until time.Duration)
+	late  warn.Lateness
+	waits warn.Waits
+	calls warn.Calls                                 // all but its method Due is guarded by Timer.looking
+	warn  func(r ending) (until, line time.Duration) // Timer.warn
 
 	lookUp func(begins bool) // for tests: called when the worker begins a round, and whenever it looks up during the round
 }
@@ -265,12 +264,14 @@ func (w *worker) round() (until time.Duration, looksBy uint64) {
 	w.published.store(w.wheel)
 	elapsed := w.clock.Elapsed()
 	behind := w.leftOver() || w.wheel.isBehind()
-	check := w.warn(ending{elapsed: elapsed, behind: behind, emitted: w.emitted > 0, busy: w.emitted > 0 || w.found > 0})
+	check, line := w.warn(ending{elapsed: elapsed, behind: behind, emitted: w.emitted > 0, busy: w.emitted > 0 || w.found > 0})
 	if passed || behind || cascades {
 		return 0, 0 // the next round also does what has come due meanwhile
 	}
-	until, looksBy = w.planNext(elapsed)
-	return w.planLook(elapsed, min(until, check)), looksBy
+	if until, looksBy = w.planNext(elapsed); until < math.MaxInt64 { // otherwise nothing is left to do
+		until = min(until, line)
+	}
+	return min(until, check), looksBy
 }
 
 // planNext ends a round, and returns what round returns:

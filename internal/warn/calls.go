@@ -6,24 +6,23 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// Calls looks once a minute at the calls of user code that are in progress: tasks, Next, Canceled, the panic handler and submit.
-// A call is long when a look finds it that an earlier one has found too, a minute ago or more. So a call that returns soon costs nothing.
-// There are two reasons for a warning:
+// Calls finds out whether calls of user code that are in progress do not return. A call is long when a look finds it that an earlier one
+// has found too, a minute ago or more. So a call that returns soon costs nothing. There are two reasons for a warning:
 //
-//   - More and more calls are long: at least manyLong, in growths looks there were more than before, and few ended. A program whose
-//     tasks are long by design has as many after a while, so there is no warning.
-//   - A call is long that should not be: a Next, a Canceled, a panic handler, or a task for which a WaitRunning waits. Then there is
-//     a warning whenever there are more than there have been.
+//   - A call is long that should be brief: a Next, a Canceled, a panic handler, or a task for which a WaitRunning waits. Then there is
+//     a warning whenever there are more than there have been, at most once a minute.
+//   - More and more others are long: at least manyLong, in growths looks a minute apart there were more than before, and few ended. A
+//     program whose tasks are long by design has as many after a while, so there is no warning.
 //
-// A look comes with a round that comes anyway. If none comes within a minute, and a call is in progress that should not be long, or the
-// run of a Schedule, whose Next comes then, the worker wakes up for one more look. The zero value is ready for use.
+// The zero value is ready for use.
 type Calls struct {
-	next   time.Duration // the time of the next look; 0 if there is no need
-	askAt  time.Duration // Asks does not ask before this
-	lastAt time.Duration // when the last look was
-	last   Census        // what it has found
-	growth int           // how many looks in a row have found more calls that are long than the one before
-	stuck  int           // the most calls at once that should not be long, since there were none
+	next time.Duration // when Due is next true; 0 until a task may have been started
+
+	told   int           // how many calls that should be brief the last warning had; 0 if there have been none since
+	toldAt time.Duration // when that was; 0 if there was none
+	lastAt time.Duration // when Look last compared others with those before
+	last   Census        // what it was told then
+	growth int           // how many times in a row more of them were long than the time before
 }
 
 // LongRun is how old a call is that counts as long.
@@ -32,87 +31,65 @@ const LongRun = time.Minute
 const (
 	manyLong = 10
 	growths  = 5
-	askEach  = 100 * time.Microsecond // some hundred times as long as to go through one call
 )
 
 // A Census is what a look has found.
 type Census struct {
-	young, long int // calls by their age; long is LongRun or more
-	old         int // calls that were long at the look before
-	stuck       int // calls that are long and should not be
-	suspect     int // calls that are not long, and a wake-up is worth to find out whether they become long
+	Stuck int // calls that are long and should be brief
+
+	young     bool // a call that should be brief is not long yet
+	long, old int  // others that are long, and those of them that Look has compared before
 }
 
-// Add counts a call that a look has first found at a time. Brief is true if it should return soon, and asks if a call follows that
-// should. Before is LastAt.
-func (c *Census) Add(elapsed, before, since time.Duration, brief, asks bool) {
-	if elapsed-since < LongRun {
-		c.young++
-		if brief || asks {
-			c.suspect++
-		}
-		return
-	}
-	c.long++
-	if since+LongRun <= before {
-		c.old++
-	}
-	if brief {
-		c.stuck++
-	}
-}
-
-// LastAt returns the time of the last look.
-func (c *Calls) LastAt() time.Duration { return c.lastAt }
-
-// Due is called at the end of a round, and reports whether to look now. Busy says that tasks may have been started, or timeouts
-// canceled.
+// Due is called at the end of a round, and reports whether to look now. Busy says that tasks may have been started. The other methods
+// may be called meanwhile.
 func (c *Calls) Due(elapsed time.Duration, busy bool) bool {
-	if c.next == 0 && busy {
+	due := c.next > 0 && elapsed >= c.next
+	if due || c.next == 0 && busy {
 		c.next = ticks.Later(elapsed, LongRun)
-		return false
 	}
-	return c.next > 0 && elapsed >= c.next
+	return due
 }
 
-// Look is called with what a look has found, and reports whether to warn.
-func (c *Calls) Look(elapsed time.Duration, found Census) (warn bool) {
+// Count counts a call, given when it was first found, and since when it should be brief, or 0 if it need not.
+func (c *Calls) Count(found *Census, elapsed, since, brief time.Duration) {
+	switch {
+	case brief > 0 && elapsed-brief >= LongRun:
+		found.Stuck++
+	case brief > 0:
+		found.young = true
+	case elapsed-since >= LongRun:
+		found.long++
+		if since+LongRun <= c.lastAt {
+			found.old++
+		}
+	}
+}
+
+// Look is called with what a look has found. It reports whether to warn of calls that should be brief, and whether to warn of more and
+// more others. If again is true, another look must come in a minute although no round does.
+func (c *Calls) Look(elapsed time.Duration, found Census) (stuck, growing, again bool) {
+	if found.Stuck == 0 {
+		c.told = 0
+	}
+	more := found.Stuck > c.told
+	if stuck = more && (c.toldAt == 0 || elapsed-c.toldAt >= warnEvery); stuck {
+		c.told, c.toldAt = found.Stuck, elapsed
+	}
+	if c.lastAt == 0 || elapsed-c.lastAt >= LongRun {
+		growing = c.grows(found)
+		c.lastAt, c.last = elapsed, found
+	}
+	return stuck, growing, found.young || more && !stuck
+}
+
+// grows reports whether more and more calls are long.
+func (c *Calls) grows(found Census) bool {
 	switch more, ended := found.long-found.old, c.last.long-found.old; {
 	case more > 2*ended:
 		c.growth++
 	case more > 0 || ended > 0:
 		c.growth = 0
 	}
-	more := found.stuck > c.stuck
-	if c.stuck = max(c.stuck, found.stuck); found.stuck == 0 {
-		c.stuck = 0
-	}
-	warn = more || c.growth >= growths && found.long > c.last.long && found.long >= manyLong
-	c.lastAt, c.last, c.next = elapsed, found, 0
-	if found.young > 0 {
-		c.next = ticks.Later(elapsed, LongRun)
-	}
-	return warn
-}
-
-// Asks reports whether Plan needs a census. The next round is planned for a time that may be far off. If Asks returns false, the round
-// must come at until.
-func (c *Calls) Asks(elapsed, planned time.Duration) (until time.Duration, asks bool) {
-	switch {
-	case c.next == 0 || planned <= c.next:
-		return planned, false
-	case elapsed < c.askAt:
-		return min(planned, c.askAt), false
-	}
-	return planned, true
-}
-
-// Plan returns the time at which the next round must come.
-func (c *Calls) Plan(elapsed, planned time.Duration, found Census) (until time.Duration) {
-	c.askAt = elapsed + time.Duration(found.young+found.long)*askEach
-	if found.suspect > 0 {
-		c.next = ticks.Later(elapsed, LongRun)
-		return min(planned, c.next)
-	}
-	return planned
+	return c.growth >= growths && found.long > c.last.long && found.long >= manyLong
 }

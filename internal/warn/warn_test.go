@@ -99,6 +99,6 @@ func TestChecksOfWaits(t *testing.T) {
 	_, _, until := w.Check(80*time.Second, Waiting{}, Waiting{1, 80 * time.Second})
 	require.Equal(t, 8*time.Second, until-80*time.Second, "64 s since the suspension")
 	_, _, until = w.Check(81*time.Second, Waiting{}, Waiting{})
-	require.EqualValues(t, math.MaxInt64, until)
+	require.Equal(t, time.Duration(math.MaxInt64), until)
 	require.False(t, w.Any() || w.Due(82*time.Second, false))
 }
