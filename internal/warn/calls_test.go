@@ -48,7 +48,10 @@ func TestCallsThatShouldBeBrief(t *testing.T) {
 	f.calls = append(f.calls, [2]time.Duration{141 * s, 141 * s})
 	require.Equal(t, "3 again", f.look(202*s), "a minute after the last line")
 	require.Equal(t, "4 stuck", f.look(261*s))
-	require.Equal(t, "4", f.look(400*s))
+	f.calls = append(f.calls, [2]time.Duration{250 * s, 250 * s})
+	require.Equal(t, "5 again", f.look(311*s))
+	require.Equal(t, "5 stuck", f.look(321*s))
+	require.Equal(t, "5", f.look(400*s))
 	f.calls = f.calls[:2]
 	require.Equal(t, "1", f.look(401*s))
 	f.calls = append(f.calls, f.calls[1])
