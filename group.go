@@ -158,10 +158,12 @@ func (g *Group) WaitRunning(ctx context.Context) error {
 		m, ok := to.task.(*member)
 		return ok && m.group == g
 	})
+	var overs []<-chan struct{}
 	for _, run := range runs {
-		if !await(ctx, run.Over) {
-			return ctx.Err()
-		}
+		overs = append(overs, run.Over)
+	}
+	if !g.timer.awaitRuns(ctx, overs) {
+		return ctx.Err()
 	}
 	return nil
 }

@@ -119,10 +119,8 @@ func (to *Timeout) WaitRunning(ctx context.Context) error {
 	if n != nil && t.queue.shut.Load() {
 		overs = append(overs, t.allTaken) // because Stop may have ended the timeout, and not counted the call of Canceled yet
 	}
-	for _, over := range overs {
-		if !await(ctx, over) {
-			return ctx.Err()
-		}
+	if !t.awaitRuns(ctx, overs) {
+		return ctx.Err()
 	}
 	if n == nil {
 		return nil
@@ -131,6 +129,20 @@ func (to *Timeout) WaitRunning(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return nil
+}
+
+// awaitRuns is await for the channels of runs.
+func (t *Timer) awaitRuns(ctx context.Context, overs []<-chan struct{}) bool {
+	if len(overs) > 0 {
+		t.briefs.begin()
+		defer t.briefs.end()
+	}
+	for _, over := range overs {
+		if !await(ctx, over) {
+			return false
+		}
+	}
+	return true
 }
 
 // await waits until a channel is closed, and returns false if the context is done first.

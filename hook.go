@@ -195,6 +195,8 @@ func (n *notified) notify(to *Timeout) {
 	defer n.count.end() // last, also if Canceled ends the goroutine
 	to.timer.canceling.Add(1)
 	defer to.timer.canceling.Add(-1)
+	to.timer.briefs.begin()
+	defer to.timer.briefs.end()
 	defer to.timer.catch(to, "Canceled")
 	n.canceler.Canceled(to)
 }

@@ -20,16 +20,27 @@ func (t *Timer) reportPanic(to *Timeout, what string, value any, stack []byte) {
 	case to == nil:
 		t.logPanic("executor", "", "", value, stack)
 	case t.panicHandler != nil:
-		t.handling.add(to, 1)
-		defer t.handling.add(to, -1)
+		t.handling.add(to, 1, t.elapsedHere())
+		defer t.handling.add(to, -1, 0)
+		t.briefs.begin()
+		defer t.briefs.end()
 		t.panicHandler(to, value, stack)
 	default:
 		t.logPanic(what, taskName(to.Task()), to.String(), value, stack)
 	}
 }
 
+// elapsedHere returns the time since New, or 0 on the other side of a synctest bubble.
+func (t *Timer) elapsedHere() time.Duration {
+	if t.clock.Foreign() {
+		return 0
+	}
+	return t.clock.Elapsed()
+}
+
 // logPanic logs a panic of what, in a task, and of a timeout if there is one. The first of a kind is logged at once, and later ones
-// once a minute.
+// in a line a minute. That line comes with the next panic of the kind or with a round, and when the timer is stopped. So a timer that
+// has nothing left to do does not wait for a minute to be over.
 func (t *Timer) logPanic(what, task, timeout string, value any, stack []byte) {
 	tell := func(value any, times int) {
 		args := []any{"panic", value}
@@ -39,7 +50,7 @@ func (t *Timer) logPanic(what, task, timeout string, value any, stack []byte) {
 		if times > 1 {
 			args = append(args, "times", times)
 		}
-		t.log().Error("hashedwheel: "+what+" panicked", append(args, "stack", userStack(stack))...)
+		t.write(func() { t.log().Error("hashedwheel: "+what+" panicked", append(args, "stack", userStack(stack))...) })
 	}
 	if t.clock.Foreign() { // there is no common clock
 		tell(value, 1)
@@ -51,34 +62,24 @@ func (t *Timer) logPanic(what, task, timeout string, value any, stack []byte) {
 		return
 	}
 	text := fmt.Sprint(value) // not the value, which may lead to the timeout
-	t.tellLater(t.flood.Keep(kind, elapsed, func(times int) { tell(text, times) }))
-}
-
-// tellLater has the panics logged that are kept, after a time, unless that is 0.
-func (t *Timer) tellLater(wait time.Duration) {
-	if wait > 0 {
-		t.later.Store(time.AfterFunc(wait, func() {
-			t.soon(func() { t.tellLater(t.tellKept()) })
-		}))
+	first := t.flood.Keep(kind, elapsed, func(times int) { tell(text, times) })
+	switch {
+	case t.queue.shut.Load(): // read after Keep: either this is true, or Stop finds what is kept
+		if t.flushing.CompareAndSwap(false, true) {
+			time.AfterFunc(time.Second, func() {
+				t.flushing.Store(false)
+				t.logKept(true)
+			})
+		}
+	case first:
+		t.worker.wakeNow() // the round knows when to log it
 	}
 }
 
-// tellKept logs the panics that are kept, if the last line of their kind was a minute ago. It returns how long the others must wait.
-func (t *Timer) tellKept() (wait time.Duration) {
-	write, wait := t.flood.Take(t.clock.Elapsed(), false)
-	for _, w := range write {
-		w()
-	}
-	return wait
-}
-
-// tellAll has all panics logged that are kept. It does not call the logger itself, because that may end its goroutine.
-func (t *Timer) tellAll() {
-	if later := t.later.Swap(nil); later != nil {
-		later.Stop() // it would keep the timer in memory
-	}
-	write, _ := t.flood.Take(t.clock.Elapsed(), true)
-	for _, w := range write {
+// logKept has the panics logged that are kept, if the last line of their kind was a minute ago, or all of them. It does not call the
+// logger itself, because that may end its goroutine.
+func (t *Timer) logKept(all bool) {
+	for _, w := range t.flood.Take(t.clock.Elapsed(), all) {
 		t.soon(w)
 	}
 }
@@ -99,110 +100,22 @@ func (t *Timer) catch(to *Timeout, what string) {
 	}
 }
 
-// drains reports whether very many tasks wait for a processor alone. It is workerLateness.drains.
-func (t *Timer) drains() bool {
-	return t.executor == nil && t.tasks.Limit == 0 && t.tasks.Waiting() >= manyDue
-}
-
-// warnLate logs that the worker was late, and why: behind says that it, or the runners, had more to do than they could in a tick. It is
-// workerLateness.warn, and onTime is workerLateness.over. WarnStall and stallOver are those of stall. The worker calls all four.
-func (t *Timer) warnLate(late time.Duration, behind bool) {
-	why := "machine overloaded or suspended"
-	if behind {
-		why = "very many were armed, canceled or due at once"
-	}
-	t.logSoon(slog.LevelWarn, "hashedwheel: timeouts fired late; "+why, "late", logtext.Duration(late))
-}
-
-func (t *Timer) onTime(lasted time.Duration) {
-	t.logSoon(slog.LevelInfo, "hashedwheel: timeouts fire on time again", "lasted", logtext.Duration(lasted))
-}
-
-// warnStall logs that tasks are due and wait, and why.
-func (t *Timer) warnStall(late time.Duration, r pool.Report[*Timeout]) {
-	t.logSoon(slog.LevelWarn, "hashedwheel: tasks are due and wait for "+t.waitFor(r),
-		"waiting", r.Waiting, "late", logtext.Duration(late), "running", r.Running)
-}
-
-func (t *Timer) stallOver(lasted time.Duration) {
-	t.logSoon(slog.LevelInfo, "hashedwheel: tasks no longer wait", "lasted", logtext.Duration(lasted))
-}
-
-// warnKeys logs that keys of package keyed wait. It is stall.warnKeys, and keysOver is stall.keysOver.
-func (t *Timer) warnKeys(waited time.Duration, k waitingKeys) {
-	t.logSoon(slog.LevelWarn, fmt.Sprintf("hashedwheel: keys wait for WithConcurrency(%d): as many calls of expired are in progress", k.limit),
-		"waiting", k.keys, "late", logtext.Duration(waited))
-}
-
-func (t *Timer) keysOver(lasted time.Duration) {
-	t.logSoon(slog.LevelInfo, "hashedwheel: keys no longer wait", "lasted", logtext.Duration(lasted))
-}
-
-// warnHang logs that calls of user code do not return. It is hang.warn.
-func (t *Timer) warnHang() { t.soon(func() { t.logHang("more and more calls do not return") }) }
-
-// logHang logs what is wrong, with how many calls of user code have been in progress for long, and in which function most of them
-// are.
-func (t *Timer) logHang(what string) {
-	elapsed := t.clock.Elapsed()
-	calls, most, longest := make(map[string]int), "", time.Duration(0)
-	long := 0
-	t.eachActivity(elapsed, func(a activity) {
-		if age := elapsed - a.since; age >= longRun {
-			name := a.name()
-			calls[name]++
-			long++
-			longest = max(longest, age)
-			if calls[name] > calls[most] {
-				most = name
-			}
-		}
-	})
-	if long == 0 {
-		return
-	}
-	running, _ := t.running()
-	t.log().Warn("hashedwheel: "+what+"; most are "+most, "calls", long, "most", calls[most], "longest", logtext.Duration(longest),
-		"running", running)
-}
-
-// name returns the name of the function that an activity is in.
-func (a activity) name() string {
-	switch a.what {
-	case "":
-		return taskName(a.of.(Task))
-	case "Next", "Canceled":
-		return fmt.Sprintf("%T.%s", a.of, a.what)
-	default:
-		return logtext.Func(a.of)
-	}
-}
-
-// waitFor says what tasks that are due wait for.
-func (t *Timer) waitFor(r pool.Report[*Timeout]) string {
-	switch x := t.executor; {
-	case r.AtLimit:
-		return fmt.Sprintf("WithMaxConcurrency(%d): as many tasks run", r.Running)
-	case x == nil:
-		return "a goroutine: tasks compute, or meet at a lock, or the machine is overloaded"
-	case x.Goroutines() < r.Starting:
-		return fmt.Sprintf("the executor: it has not run %d functions that it has taken", r.Starting-x.Goroutines())
-	default:
-		return "the executor: its submit blocks"
-	}
-}
-
 // logSoon logs a message without waiting for the logger.
 func (t *Timer) logSoon(level slog.Level, message string, args ...any) {
 	t.soon(func() { t.log().Log(context.Background(), level, message, args...) })
 }
 
 // soon has a function called soon that logs.
-func (t *Timer) soon(logs func()) {
-	t.calls.Call(func() {
-		defer func() { _ = recover() }() // if the logger panics there is nowhere to report it
-		logs()
-	})
+func (t *Timer) soon(logs func()) { t.calls.Call(func() { t.write(logs) }) }
+
+// write calls a function that logs. A panic of the logger has nowhere to be reported. It counts, and ends nothing.
+func (t *Timer) write(logs func()) {
+	defer func() {
+		if recover() != nil {
+			t.panics.Add(1)
+		}
+	}()
+	logs()
 }
 
 // log returns the logger to use. Logging runs user code: the handler of the logger.

@@ -2,6 +2,7 @@ package hashedwheel_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -237,8 +238,8 @@ type logTask struct{}
 
 func (*logTask) Run(*hashedwheel.Timeout) {}
 
-// The log has the first panic of a kind at once, and then one line a minute with the number and the last stack. What is left over comes
-// when the minute is over, or with Shutdown. A panic handler gets each.
+// The log has the first panic of a kind at once, and then one line a minute with the number and the last stack. What is left over when
+// nothing is pending comes with the next panic, or with Shutdown. A panic handler gets each.
 func TestPanicsDoNotFillTheLog(t *testing.T) {
 	for _, handled := range []bool{false, true} {
 		hashedwheel.Virtual(t, func(t *testing.T) {
@@ -264,11 +265,10 @@ func TestPanicsDoNotFillTheLog(t *testing.T) {
 				require.Empty(t, log.String())
 				return
 			}
-			// The line a minute after the first stands for those up to then, and one comes for the rest.
+			// The line a minute after the first stands for those up to then.
 			const often, another = `panic="on purpose" timeout="hashedwheel.Timeout\(expired.*func1.2\)"`, `panic=another timeout="hashedwheel.Timeout\(expired.*func1.3\)"`
 			require.Regexp(t, `^.*task panicked" `+often+` stack=.*\n.*task panicked" `+another+` stack=.*\n`+
-				`.*task panicked" `+often+` times=399\d stack=".*TestPanicsDoNotFillTheLog.*\n.*task panicked" `+another+` times=\d stack=.*\n`+
-				`.*task panicked" `+often+` times=199\d stack=.*\n(.*task panicked" `+another+`( times=\d)? stack=.*\n)?$`, log.String())
+				`.*task panicked" `+often+` times=399\d stack=".*TestPanicsDoNotFillTheLog.*\n.*task panicked" `+another+` times=\d stack=.*\n$`, log.String())
 			log.Reset()
 			for range 3 {
 				_, err := timer.AfterFunc(0, broken)
@@ -277,12 +277,119 @@ func TestPanicsDoNotFillTheLog(t *testing.T) {
 			testkit.Pass(time.Second)
 			_, err := timer.Shutdown(t.Context())
 			require.NoError(t, err)
-			require.Regexp(t, `^.* stack=.*\n.* times=2 stack=.*\n$`, log.String())
+			lines := log.String()
+			require.Equal(t, 3, strings.Count(lines, "\n"), lines)
+			require.Regexp(t, often+` times=199\d stack=.*\n`, lines)
+			require.Regexp(t, often+` times=3 stack=.*\n`, lines)
+			require.Regexp(t, another+`( times=\d)? stack=.*\n`, lines)
 			testkit.Pass(time.Hour)
-			require.Equal(t, 2, strings.Count(log.String(), "\n"))
+			require.Equal(t, lines, log.String())
 		})
 	}
 }
+
+// While something is pending, a round comes for the panics that are kept, a minute after the last line. After Stop they come within a
+// second.
+func TestKeptPanicsComeInAMinute(t *testing.T) {
+	hashedwheel.Virtual(t, func(t *testing.T) {
+		option, log := hashedwheel.Logged()
+		timer := hashedwheel.NewTestTimer(t, option, hashedwheel.WithTick(time.Millisecond))
+		_, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		panics := func(run time.Duration) {
+			for range 3 {
+				_, err := timer.AfterFunc(0, func() { time.Sleep(run); panic("on purpose") })
+				require.NoError(t, err)
+			}
+		}
+		panics(10 * time.Second) // the rounds of these are long over then
+		testkit.Pass(69 * time.Second)
+		require.Equal(t, 1, strings.Count(log.String(), "panicked"), log)
+		testkit.Pass(1002 * time.Millisecond)
+		require.Equal(t, 2, strings.Count(log.String(), "panicked"), log)
+		require.Contains(t, log.String(), "times=2")
+		testkit.Pass(10 * time.Minute)
+		log.Reset()
+		panics(10 * time.Second)
+		testkit.Pass(time.Second)
+		timer.Stop()
+		testkit.Pass(9002 * time.Millisecond)
+		require.Equal(t, 1, strings.Count(log.String(), "panicked"), log)
+		testkit.Pass(time.Second)
+		require.Equal(t, 2, strings.Count(log.String(), "panicked"), log)
+		require.Contains(t, log.String(), "times=2")
+	})
+}
+
+// What is kept is in the log soon after Stop.
+func TestKeptPanicsComeWithStop(t *testing.T) {
+	hashedwheel.Virtual(t, func(t *testing.T) {
+		option, log := hashedwheel.Logged()
+		timer := hashedwheel.NewTestTimer(t, option)
+		for range 3 {
+			_, err := timer.AfterFunc(0, func() { panic("on purpose") })
+			require.NoError(t, err)
+		}
+		testkit.Pass(time.Second)
+		require.Equal(t, 1, strings.Count(log.String(), "panicked"), log)
+		timer.Stop()
+		testkit.Pass(0)
+		require.Equal(t, 2, strings.Count(log.String(), "panicked"), log)
+	})
+}
+
+// A panickingHandler is the handler of a logger, and panics.
+type panickingHandler struct{ slog.Handler }
+
+func (panickingHandler) Enabled(context.Context, slog.Level) bool  { return true }
+func (panickingHandler) Handle(context.Context, slog.Record) error { panic("in the logger") }
+func (h panickingHandler) WithAttrs([]slog.Attr) slog.Handler      { return h }
+
+// A logger that panics ends nothing, wherever the timer calls it. Its panics are counted.
+func TestLoggerPanics(t *testing.T) {
+	hashedwheel.Virtual(t, func(t *testing.T) {
+		panics := func(n int, options []hashedwheel.Option, play func(timer *hashedwheel.Timer)) {
+			t.Helper()
+			options = append(options, hashedwheel.WithLogger(slog.New(panickingHandler{})), hashedwheel.WithName("rpc"))
+			timer := hashedwheel.NewTestTimer(t, options...)
+			play(timer)
+			require.EqualValues(t, n, timer.Stats().Panics)
+			ran := false
+			_, err := timer.AfterFunc(0, func() { ran = true })
+			require.NoError(t, err)
+			testkit.Pass(time.Second)
+			require.True(t, ran)
+		}
+		arm := func(timer *hashedwheel.Timer, n int, task func()) {
+			for range n {
+				_, err := timer.AfterFunc(0, task)
+				require.NoError(t, err)
+			}
+		}
+		panics(1, []hashedwheel.Option{hashedwheel.WithTick(time.Microsecond)}, func(*hashedwheel.Timer) {}) // New warns
+		panics(5, nil, func(timer *hashedwheel.Timer) {                                                      // three of tasks, one of the first line, and one of that of the others
+			arm(timer, 3, func() { panic("on purpose") })
+			testkit.Pass(time.Minute)
+			arm(timer, 1, func() {})
+			testkit.Pass(time.Second)
+		})
+		panics(2, []hashedwheel.Option{hashedwheel.WithMaxConcurrency(1)}, func(timer *hashedwheel.Timer) { // tasks wait, and no longer
+			arm(timer, 2, func() { time.Sleep(2 * time.Second) })
+			testkit.Pass(time.Minute)
+		})
+		panics(1, nil, func(timer *hashedwheel.Timer) { // a Canceled hangs
+			to, err := timer.NewTimeout(slowlyCanceled{}, time.Hour)
+			require.NoError(t, err)
+			to.Cancel()
+			testkit.Pass(2 * time.Hour)
+		})
+	})
+}
+
+type slowlyCanceled struct{}
+
+func (slowlyCanceled) Run(*hashedwheel.Timeout)      {}
+func (slowlyCanceled) Canceled(*hashedwheel.Timeout) { time.Sleep(time.Hour) }
 
 // The log says what has panicked.
 func TestLogSaysWhatPanicked(t *testing.T) {

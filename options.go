@@ -3,7 +3,6 @@ package hashedwheel
 import (
 	"fmt"
 	"log/slog"
-	"math"
 	"time"
 
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
@@ -34,10 +33,8 @@ func New(opts ...Option) (*Timer, error) {
 	t.limit.max = int64(c.maxPending)
 	t.makePools(c.tick, c.concurrency, c.executor)
 	t.worker.labels = labelsFor(c.name, "worker")
-	t.worker.late = workerLateness{warn: t.warnLate, over: t.onTime, drains: t.drains, behind: math.MinInt64 / 2}
-	t.worker.stall = stall{pool: &t.tasks, keys: t.queues.waiting,
-		warn: t.warnStall, over: t.stallOver, warnKeys: t.warnKeys, keysOver: t.keysOver}
-	t.worker.hang = hang{census: t.census, warn: t.warnHang}
+	t.worker.warn = t.warn
+	t.briefs.look, t.briefs.clock = t.lookSoon, &t.clock
 	t.worker.clock = &t.clock
 	t.worker.queue = &t.queue
 	t.worker.wheelSize = c.wheelSize
@@ -47,8 +44,10 @@ func New(opts ...Option) (*Timer, error) {
 	t.worker.work = t.worker.run
 	t.worker.done = make(chan struct{})
 	if c.tick < shortestTick {
-		t.log().Warn(fmt.Sprintf("hashedwheel: WithTick(%v): no machine keeps so short a tick; "+
-			"for %d milliseconds write %[2]d*time.Millisecond", c.tick, c.tick))
+		t.write(func() {
+			t.log().Warn(fmt.Sprintf("hashedwheel: WithTick(%v): no machine keeps so short a tick; "+
+				"for %d milliseconds write %[2]d*time.Millisecond", c.tick, c.tick))
+		})
 	}
 	return t, nil
 }
@@ -154,7 +153,8 @@ func WithExecutor(submit func(run func()) error) Option {
 
 // WithPanicHandler sets the function that the timer calls for a panic in Run, in Canceled, or in Schedule.Next after
 // a run. The timer calls h on the goroutine that panicked, with its stack. With nil, the default, the timer logs the
-// panic: the first of a task at once, and later ones once a minute.
+// panic: the first of a task at once, and later ones once a minute, or with the next panic of the task if nothing is
+// pending, or with Stop.
 //
 // A panic in the handler is not recovered. So this handler makes each panic in a task crash the program:
 //
@@ -165,7 +165,8 @@ func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 
 // WithLogger sets the logger of the timer. The timer logs panics that have no handler, and the warning of WithTick.
 // When tasks are late by a second, or more and more tasks do not return, it logs a warning that says why, at most once a
-// minute. With nil, the default, each message goes to the logger that slog.Default returns at that time.
+// minute. With nil, the default, each message goes to the logger that slog.Default returns at that time. A panic of the
+// logger is recovered and counted in Stats.Panics, and its message is lost.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }
 }

@@ -210,6 +210,9 @@ func (r *repeating) goOn(to *Timeout, over bool) (again bool) {
 	}()
 	defer to.timer.catch(to, "Schedule.Next") // a panic of the schedule ends the runs
 	if word := to.word.Load(); word&moved == 0 && status(word) == pending {
+		if r.run != nil {
+			defer r.asking(to.timer)()
+		}
 		more = r.next(to.timer)
 	}
 	return again
@@ -253,20 +256,32 @@ func (r *repeating) notBefore(c *ticks.Clock) uint64 {
 	return now
 }
 
+// asking notes that a call of Next begins on a runner. It returns a function to call when that has returned.
+func (r *repeating) asking(t *Timer) (over func()) {
+	r.run.asked.Store(max(1, int64(t.clock.Elapsed())))
+	t.briefs.begin()
+	return func() {
+		r.run.asked.Store(0)
+		t.briefs.end()
+	}
+}
+
 // ask returns the next time of the schedule, and the same time with jitter.
 func (r *repeating) ask() (next, due time.Time) {
-	r.run.asked.Store(true)
-	defer r.run.asked.Store(false)
 	next = r.schedule.Next(r.at)
 	return next, r.jitter.add(next, r.at)
 }
 
-// byWall returns the schedule, or nil if there is none, and whether a call of its Next is in progress. Called by any goroutine.
-func (r *repeating) byWall() (schedule any, asked bool) {
+// asks returns the schedule, and when the call of its Next began that is in progress. It returns nil if none is. Called by any
+// goroutine.
+func (r *repeating) asks() (schedule any, since time.Duration) {
 	if r.run == nil {
-		return nil, false
+		return nil, 0
 	}
-	return r.schedule, r.run.asked.Load()
+	if since = time.Duration(r.run.asked.Load()); since == 0 {
+		return nil, 0
+	}
+	return r.schedule, since
 }
 
 // plan sets the tick of the run for which the schedule has returned the time next, and which is due then, or later by the

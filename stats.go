@@ -10,6 +10,10 @@ type Stats struct {
 	Due     int // pending ones that are due, and wait for a runner, the limit or the executor
 	Running int // tasks, and other calls of user code, in progress: Next, Canceled, the panic handler and, until Stop, submit
 
+	// Calls of Next, Canceled and the panic handler, and tasks for which a WaitRunning waits, that have been in progress for a minute
+	// or more. The timer counts them when it looks for calls that do not return.
+	Stuck int
+
 	KeysWaiting int // keys of package keyed that have expired, and wait for keyed.WithConcurrency; they are not pending
 
 	Accepted uint64 // timeouts armed: new ones, ones reset when not pending, and the next runs of repeating ones
@@ -53,6 +57,7 @@ func (t *Timer) Stats() (st Stats) {
 	st.Queued = t.queued()
 	st.Due = min(t.tasks.Waiting()+t.light.Waiting(), st.Pending)
 	st.Running, st.Runners = t.running()
+	st.Stuck = t.briefs.stuckCalls()
 	st.KeysWaiting = t.queues.waiting().keys
 	st.RejectedFull, st.RejectedStopped = t.refusedFull.Load(), t.refusedStopped.Load()
 	st.Panics = t.panics.Load()

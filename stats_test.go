@@ -205,9 +205,33 @@ func TestStatsOfRunners(t *testing.T) {
 }
 
 // logged returns an option that sets a logger, and the buffer that this logger writes to.
-func logged() (Option, *bytes.Buffer) {
-	var log bytes.Buffer
+func logged() (Option, *logBuffer) {
+	var log logBuffer
 	return WithLogger(slog.New(slog.NewTextHandler(&log, nil))), &log
+}
+
+// A logBuffer is a bytes.Buffer that a test may read while the timer logs.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *logBuffer) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.b.Reset()
 }
 
 // A timeout is reset while it waits for its turn, and its new tick has passed when its turn comes. Then it

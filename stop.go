@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+
+	"github.com/hashedwheel/hashedwheel/internal/warn"
 )
 
 // Stop
@@ -63,6 +65,7 @@ func (t *Timer) Stop() []*Timeout {
 	}
 	left := t.collectPending()
 	close(t.allTaken)
+	t.logKept(true) // no round comes any more
 	return left
 }
 
@@ -170,7 +173,7 @@ func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	t.queue.awaitZero(notifying) // after Stop, so that no other Cancel can end a timeout
 	defer t.watchShutdown()()
 	idle := await(ctx, t.tasks.UntilIdle()) && await(ctx, t.light.UntilIdle()) && await(ctx, t.calls.UntilIdle())
-	t.tellAll() // after the calls, because Canceled may panic
+	t.logKept(true) // after the calls, because Canceled may panic
 	if !idle || !await(ctx, t.calls.UntilIdle()) {
 		return left, ctx.Err()
 	}
@@ -182,9 +185,9 @@ func (t *Timer) watchShutdown() (stop func()) {
 	look := func() { t.eachActivity(t.clock.Elapsed(), func(activity) {}) }
 	look()
 	again := time.AfterFunc(time.Second, look) // finds the calls of Canceled that Stop has asked for
-	watch := time.AfterFunc(longRun+time.Second, func() {
+	watch := time.AfterFunc(warn.LongRun+time.Second, func() {
 		if t.told.CompareAndSwap(false, true) {
-			t.soon(func() { t.logHang("Shutdown waits for calls that do not return") })
+			t.soon(func() { t.logHang("Shutdown waits for calls that do not return", false) })
 		}
 	})
 	return func() { again.Stop(); watch.Stop() }

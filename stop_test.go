@@ -212,6 +212,35 @@ func TestShutdownSaysWhatItWaitsFor(t *testing.T) {
 	})
 }
 
+// The warning does not count calls of submit, for which Shutdown does not wait.
+func TestShutdownSaysNothingOfSubmit(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		release := make(chan struct{})
+		defer close(release)
+		first := true
+		timer := newTimer(t, option, WithExecutor(func(run func()) error {
+			if first {
+				first = false
+				go run()
+				return nil
+			}
+			<-release
+			return nil
+		}))
+		for range 40 {
+			_, err := timer.AfterFunc(0, func() { hangs(release) })
+			require.NoError(t, err)
+			pass(time.Second)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		_, err := timer.Shutdown(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Regexp(t, `Shutdown waits for calls that do not return; most are hashedwheel.TestShutdownSaysNothingOfSubmit\S+ calls=1 most=1 longest=\S+ running=1\n`, log.String())
+	})
+}
+
 // panicsWhenCanceled is a Canceler that panics.
 type panicsWhenCanceled struct{}
 

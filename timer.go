@@ -54,12 +54,14 @@ type Timer struct {
 	returned atomic.Uint64
 	panics   atomic.Uint64
 
-	flood     logtext.Flood              // of panics
-	queues    queues                     // of package keyed
-	canceling atomic.Int64               // calls of Canceled in progress
-	handling  handling                   // of the panic handler
-	later     atomic.Pointer[time.Timer] // will have logged what flood has kept; or nil
-	told      atomic.Bool                // the log has the warning of Shutdown
+	flood     logtext.Flood // of panics
+	queues    queues        // of package keyed
+	briefs    briefs        // calls that should be brief
+	canceling atomic.Int64  // calls of Canceled in progress
+	handling  handling      // of the panic handler
+	looking   sync.Mutex    // held by Timer.look
+	flushing  atomic.Bool   // what flood keeps after Stop will be logged within a second
+	told      atomic.Bool   // the log has the warning of Shutdown
 
 	refusedFull, refusedStopped atomic.Uint64
 

@@ -72,17 +72,16 @@ type activity struct {
 	what  string        // "" for a task; "Next", "Canceled", "panic handler" or "submit"
 	of    any           // the task, the Schedule, or the function
 	to    *Timeout      // nil for submit
-	since time.Duration // when a look first found it
-	brief bool          // it should return soon, in each program
-	asks  bool          // a call of Next follows
+	since time.Duration // when it began, or a look first found it
+	brief time.Duration // since when it should return soon, in each program; 0 if it need not
 }
 
 // eachActivity calls f for each activity, except light tasks, which are short. Elapsed is the present time: see pool.Pool.Look.
 func (t *Timer) eachActivity(elapsed time.Duration, f func(activity)) {
 	elapsed = max(elapsed, 1)
 	add := func(a activity) {
-		if t.handling.has(a.to) {
-			a.what, a.of, a.brief = "panic handler", t.panicHandler, true
+		if since, handled := t.handling.since(a.to); handled {
+			a.what, a.of, a.since, a.brief = "panic handler", t.panicHandler, since, max(since, 1)
 		}
 		f(a)
 	}
@@ -90,54 +89,32 @@ func (t *Timer) eachActivity(elapsed time.Duration, f func(activity)) {
 		if s.Item.timer != t { // the user has overwritten the struct
 			return
 		}
-		a := activity{of: s.Item.Task(), to: s.Item, since: s.Since, brief: s.Waited}
-		if schedule, asked := s.Item.schedule(); asked {
-			a.what, a.of, a.brief = "Next", schedule, true
-		} else {
-			a.asks = schedule != nil
+		a := activity{of: s.Item.Task(), to: s.Item, since: s.Since, brief: s.Awaited}
+		if schedule, since := s.Item.asks(); schedule != nil {
+			a.what, a.of, a.since, a.brief = "Next", schedule, since, since
 		}
 		add(a)
 	})
 	t.calls.Look(elapsed, func(of any, since time.Duration) {
 		to := of.(*Timeout)
-		add(activity{what: "Canceled", of: to.Task(), to: to, since: since, brief: true})
+		add(activity{what: "Canceled", of: to.Task(), to: to, since: since, brief: since})
 	})
-	if t.executor != nil {
+	if t.executor != nil && !t.queue.shut.Load() { // Shutdown does not wait for submit, and nothing runs after it
 		t.executor.Look(elapsed, func(submit any, since time.Duration) { f(activity{what: "submit", of: submit, since: since}) })
 	}
 }
 
-// schedule returns the Schedule of a timeout, unless that is an interval, and whether a call of its Next is in progress.
-func (to *Timeout) schedule() (schedule any, asked bool) {
+// asks returns the Schedule of a timeout, and when the call of its Next began that is in progress on a runner. It returns nil if none
+// is, and for a Schedule that is an interval.
+func (to *Timeout) asks() (schedule any, since time.Duration) {
 	task := to.task
 	for w, ok := task.(wrapper); ok; w, ok = task.(wrapper) {
-		if r, ok := w.(interface{ byWall() (any, bool) }); ok {
-			return r.byWall()
+		if r, ok := w.(interface{ asks() (any, time.Duration) }); ok {
+			return r.asks()
 		}
 		task = w.wrapped()
 	}
-	return nil, false
-}
-
-// census counts the activities: see hang.
-func (t *Timer) census(elapsed, before time.Duration) (c census) {
-	t.eachActivity(elapsed, func(a activity) {
-		if elapsed-a.since < longRun {
-			c.young++
-			if a.brief || a.asks {
-				c.suspect++
-			}
-			return
-		}
-		c.long++
-		if a.since+longRun <= before {
-			c.old++
-		}
-		if a.brief {
-			c.stuck++
-		}
-	})
-	return c
+	return nil, 0
 }
 
 // A walk is one loop over the timeouts of a timer.

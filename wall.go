@@ -40,7 +40,7 @@ type wallRun struct {
 
 	missing time.Time // the last run makes up for all that were due before this time. Owned by the runner, as in repeating
 
-	asked atomic.Bool // a call of Schedule.Next is in progress; shared
+	asked atomic.Int64 // when the call of Schedule.Next began that is in progress on a runner; 0 if none is; shared
 }
 
 // plan plans the next run, for which the schedule has counted from since. It returns the tick for which to arm the timeout. If

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hashedwheel/hashedwheel/internal/pool"
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
+	"github.com/hashedwheel/hashedwheel/internal/warn"
 )
 
 // Rounds
@@ -97,10 +98,13 @@ type worker struct {
 	found    int           // slots and links of inboxes that led to a timeout, also one that has left, since planNext was last called
 	popped   atomic.Uint64 // timeouts taken from inboxes
 
-	used  time.Duration // when a round last had something to do
-	late  workerLateness
-	stall stall
-	hang  hang
+	used time.Duration // when a round last had something to do
+
+	// What is in the log when tasks are late, wait or do not return: see Timer.warn.
+	late  warn.Lateness
+	waits warn.Waits
+	calls warn.Calls                                 // all but its method Due is guarded by Timer.looking
+	warn  func(r ending) (until, line time.Duration) // Timer.warn
 
 	lookUp func(begins bool) // for tests: called when the worker begins a round, and whenever it looks up during the round
 }
@@ -236,6 +240,14 @@ func (w *worker) halt() {
 	}
 }
 
+// An ending is what Timer.warn is told at the end of a round.
+type ending struct {
+	elapsed time.Duration
+	behind  bool // the round leaves something to the next one
+	emitted bool // timeouts have come due in it
+	busy    bool // timeouts have come due or left the queue
+}
+
 // round does all that is due now. It returns the time of the next round, and the tick by which a round takes the queue: 0 if
 // the next comes at once, and Never if the next is only for the wheel.
 func (w *worker) round() (until time.Duration, looksBy uint64) {
@@ -252,14 +264,14 @@ func (w *worker) round() (until time.Duration, looksBy uint64) {
 	w.published.store(w.wheel)
 	elapsed := w.clock.Elapsed()
 	behind := w.leftOver() || w.wheel.isBehind()
-	w.late.report(elapsed, behind)
-	check := w.stall.check(elapsed, w.emitted > 0)
-	w.hang.check(elapsed, w.emitted > 0 || w.found > 0)
+	check, line := w.warn(ending{elapsed: elapsed, behind: behind, emitted: w.emitted > 0, busy: w.emitted > 0 || w.found > 0})
 	if passed || behind || cascades {
 		return 0, 0 // the next round also does what has come due meanwhile
 	}
-	until, looksBy = w.planNext(elapsed)
-	return w.hang.until(elapsed, min(until, check)), looksBy
+	if until, looksBy = w.planNext(elapsed); until < math.MaxInt64 { // otherwise nothing is left to do
+		until = min(until, line)
+	}
+	return min(until, check), looksBy
 }
 
 // planNext ends a round, and returns what round returns:
@@ -294,7 +306,7 @@ func (w *worker) planNext(elapsed time.Duration) (until time.Duration, looksBy u
 		return min(w.clock.Boundary(looksBy), w.sweepAt), looksBy
 	}
 	until = w.clock.Boundary(w.wheel.nextVisit)
-	if w.wheel.count == 0 && !w.stall.waits {
+	if w.wheel.count == 0 && !w.waits.Any() {
 		if until = ticks.Later(w.used, keepMemory); until <= elapsed {
 			until = math.MaxInt64
 			if !w.releaseMemory() {
@@ -333,7 +345,7 @@ func (w *worker) expireDue() (now uint64, more, stopped bool) {
 	// If something was emitted, the worker counts as late since the first tick that it had to visit. That may be the tick of a
 	// canceled timeout.
 	if w.emitted > emitted && now >= next {
-		w.late.add(elapsed - w.clock.Boundary(next))
+		w.late.Add(elapsed - w.clock.Boundary(next))
 	}
 	w.handOver()
 	w.published.store(w.wheel)
@@ -355,7 +367,7 @@ func (w *worker) reconcile(to *Timeout, word uint64) {
 		// Only a new timeout that was never reset shows that the worker is late. Others have waited for a runner, repeat and are
 		// behind, or were reset to a tick that has passed.
 		if word&(moved|young) == young {
-			w.late.add(w.clock.Boundary(w.wheel.now) - w.clock.Boundary(tick))
+			w.late.Add(w.clock.Boundary(w.wheel.now) - w.clock.Boundary(tick))
 		}
 		w.emit(to)
 	case to.bucket == 0 || to.isListed():

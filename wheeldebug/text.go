@@ -30,6 +30,9 @@ func (tp *timerPage) write(b *bytes.Buffer, now time.Time) {
 	if st.KeysWaiting > 0 {
 		fmt.Fprintf(b, "keys that wait for keyed.WithConcurrency %d\n", st.KeysWaiting)
 	}
+	if st.Stuck > 0 {
+		fmt.Fprintf(b, "calls that should return soon, in progress for a minute or more %d\n", st.Stuck)
+	}
 	for i, l := range st.Levels {
 		fmt.Fprintf(b, "level %d: %d timeouts in %d buckets\n", i, l.Timeouts, l.Occupied)
 	}

@@ -2,7 +2,9 @@ package logtext
 
 import (
 	"maps"
+	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -10,9 +12,9 @@ import (
 // counted, and one line a minute has their number and the last of them. It reads no clock: elapsed is the present time by a clock of
 // the caller. Any goroutine may call its methods. The zero value is empty.
 type Flood struct {
-	mu      sync.Mutex
-	kinds   map[string]*messages // at most maxKinds and the others; nil until the first
-	planned bool                 // a call of Take follows
+	next  atomic.Int64 // when the next line of a kind is due that has messages; 0 if none has. Written with mu held
+	mu    sync.Mutex
+	kinds map[string]*messages // at most maxKinds and the others; nil until the first
 }
 
 const (
@@ -38,21 +40,41 @@ func (f *Flood) Add(kind string, elapsed time.Duration) (times int, now bool) {
 	}
 	times = m.kept + 1
 	*m = messages{at: elapsed}
+	f.setNext()
 	return times, true
 }
 
-// Keep keeps a message that is not logged now. If wait is positive, the caller must call Take so much later.
-func (f *Flood) Keep(kind string, elapsed time.Duration, write func(times int)) (wait time.Duration) {
+// Keep keeps a message that is not logged now, until Take. It reports whether this is the first of those that are kept of a kind.
+func (f *Flood) Keep(kind string, elapsed time.Duration, write func(times int)) (first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m, _ := f.find(kind, elapsed)
 	m.kept++
 	m.write = write
-	if f.planned {
-		return 0
+	if m.kept > 1 {
+		return false
 	}
-	f.planned = true
-	return max(m.at+each-elapsed, 1)
+	f.setNext()
+	return true
+}
+
+// Next returns when to call Take: when the last line of a kind that has messages was a minute ago. It is math.MaxInt64 if none has.
+func (f *Flood) Next() time.Duration {
+	if next := f.next.Load(); next > 0 {
+		return time.Duration(next)
+	}
+	return math.MaxInt64
+}
+
+// setNext sets next. Called with mu held.
+func (f *Flood) setNext() {
+	next := int64(0)
+	for _, m := range f.kinds {
+		if at := int64(max(m.at+each, 1)); m.kept > 0 && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	f.next.Store(next)
 }
 
 // find returns the messages of a kind, and whether there was one before. Called with mu held.
@@ -77,23 +99,17 @@ func (f *Flood) find(kind string, elapsed time.Duration) (m *messages, known boo
 	return m, false
 }
 
-// Take returns functions that write what was kept, of the kinds whose last line was a minute ago, or of all. If wait is positive, the
-// caller must call Take again so much later.
-func (f *Flood) Take(elapsed time.Duration, all bool) (write []func(), wait time.Duration) {
+// Take returns functions that write what was kept, of the kinds whose last line was a minute ago, or of all.
+func (f *Flood) Take(elapsed time.Duration, all bool) (write []func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, m := range f.kinds {
-		left := m.at + each - elapsed
-		switch {
-		case m.kept == 0:
-		case all || left <= 0:
+		if m.kept > 0 && (all || elapsed-m.at >= each) {
 			w, times := m.write, m.kept
 			write = append(write, func() { w(times) })
 			*m = messages{at: elapsed}
-		case wait == 0 || left < wait:
-			wait = left
 		}
 	}
-	f.planned = wait > 0
-	return write, wait
+	f.setNext()
+	return write
 }

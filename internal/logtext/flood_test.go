@@ -2,6 +2,7 @@ package logtext
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -14,38 +15,61 @@ import (
 func TestFlood(t *testing.T) {
 	var f Flood
 	var got []string
-	take := func(at time.Duration, all bool) (wait time.Duration) {
-		write, wait := f.Take(at, all)
+	take := func(at time.Duration, all bool) (next time.Duration) {
 		before := len(got)
-		for _, w := range write {
+		for _, w := range f.Take(at, all) {
 			w()
 		}
 		slices.Sort(got[before:])
-		return wait
+		return f.Next()
 	}
-	add := func(at time.Duration, kind string, n int) (wait time.Duration) {
+	add := func(at time.Duration, kind string, n int) (first bool) {
 		if times, now := f.Add(kind, at); now {
 			got = append(got, fmt.Sprint(at, " ", kind, n, " ", times))
-			return 0
+			return false
 		}
 		return f.Keep(kind, at, func(times int) { got = append(got, fmt.Sprint("kept ", kind, n, " ", times)) })
 	}
-	require.Zero(t, add(time.Second, "a", 1))
-	require.Equal(t, 50*time.Second, add(11*time.Second, "a", 2))
-	require.Zero(t, add(21*time.Second, "a", 3))
-	require.Zero(t, add(31*time.Second, "b", 1))
-	require.Zero(t, add(41*time.Second, "b", 2), "a Take comes, at 61 s")
-	require.Equal(t, 30*time.Second, take(61*time.Second, false))
-	require.Zero(t, take(91*time.Second, false))
-	require.Zero(t, take(92*time.Second, false))
+	const none = time.Duration(math.MaxInt64)
+	require.False(t, add(time.Second, "a", 1))
+	require.Equal(t, none, f.Next())
+	require.True(t, add(11*time.Second, "a", 2))
+	require.Equal(t, 61*time.Second, f.Next())
+	require.False(t, add(21*time.Second, "a", 3))
+	require.False(t, add(31*time.Second, "b", 1))
+	require.True(t, add(41*time.Second, "b", 2))
+	require.Equal(t, 61*time.Second, f.Next())
+	require.Equal(t, 91*time.Second, take(61*time.Second, false))
+	require.Equal(t, none, take(91*time.Second, false))
+	require.Equal(t, none, take(92*time.Second, false))
 	require.Equal(t, []string{"1s a1 1", "31s b1 1", "kept a3 2", "kept b2 1"}, got)
 
 	got = nil
-	require.Equal(t, 29*time.Second, add(92*time.Second, "a", 4))
-	require.Zero(t, add(121*time.Second, "a", 5), "a minute after the last line, before Take has come")
-	require.Zero(t, add(122*time.Second, "a", 6))
-	require.Zero(t, take(123*time.Second, true))
+	require.True(t, add(92*time.Second, "a", 4))
+	require.Equal(t, 121*time.Second, f.Next())
+	require.False(t, add(121*time.Second, "a", 5), "a minute after the last line, before Take has come")
+	require.Equal(t, none, f.Next())
+	require.True(t, add(122*time.Second, "a", 6))
+	require.Equal(t, none, take(123*time.Second, true))
 	require.Equal(t, []string{"2m1s a5 2", "kept a6 1"}, got)
+}
+
+// The line of a kind comes a minute after its last one, also if one of another kind was to come before, or later.
+func TestFloodWaitsAMinute(t *testing.T) {
+	var f Flood
+	keep := func(at time.Duration, kind string) {
+		if _, now := f.Add(kind, at); !now {
+			f.Keep(kind, at, func(int) {})
+		}
+	}
+	keep(time.Second, "early")
+	keep(31*time.Second, "late")
+	keep(32*time.Second, "late")
+	require.Equal(t, 91*time.Second, f.Next())
+	keep(33*time.Second, "early")
+	require.Equal(t, 61*time.Second, f.Next())
+	require.Len(t, f.Take(61*time.Second, false), 1)
+	require.Equal(t, 91*time.Second, f.Next())
 }
 
 // However many kinds there are, a Flood keeps few, and messages of the others are logged once a minute too. It forgets a kind whose

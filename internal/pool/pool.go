@@ -61,7 +61,7 @@ type Pool[T comparable] struct {
 	interval time.Duration // the time between checks
 	work     func()        // run
 
-	// Held in Runs and Look, so that only one of many goroutines that wait for tasks contends for mu. Without it, tasks are late while
+	// Held in Runs, so that only one of many goroutines that wait for tasks contends for mu. Without it, tasks are late while
 	// thousands wait.
 	asking sync.Mutex
 

@@ -458,12 +458,12 @@ func TestLook(t *testing.T) {
 		a := &task{f: func() { time.Sleep(4 * time.Second) }, next: func() bool { runs++; return runs < 2 }}
 		b := &task{f: func() { time.Sleep(4 * time.Second) }}
 		h.add(a)
-		for at, want := range []Sight[*task]{1: {a, 1, false}, 3: {a, 1, false}, 5: {a, 5, false}, 7: {a, 5, true}, 9: {b, 9, false}, 11: {b, 9, false}} {
+		for at, want := range []Sight[*task]{1: {a, 1, 0}, 3: {a, 1, 0}, 5: {a, 5, 0}, 6: {a, 5, 6}, 7: {a, 5, 6}, 9: {b, 9, 0}, 11: {b, 9, 0}} {
 			if want.Item == nil {
 				continue
 			}
 			time.Sleep(time.Until(start.Add(time.Duration(at) * time.Second)))
-			if want.Waited {
+			if want.Awaited == time.Duration(at) {
 				h.runsOf(a)
 			}
 			var found []Sight[*task]

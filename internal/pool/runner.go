@@ -21,6 +21,9 @@ type Runner[T comparable] struct {
 	over  chan struct{} // closed when the run of the item is over; nil if no goroutine waits
 	since time.Duration // when Look first found the run; 0 if it has not yet
 
+	// When Look first found that a goroutine waits for the end of the run; 0 if it has not yet.
+	awaited time.Duration
+
 	// Owned by the runner.
 	fresh      bool          // Next has yet to return the first item
 	callsRan   bool          // Host.Ran follows the task
@@ -136,7 +139,7 @@ func (rn *Runner[T]) untilOver() <-chan struct{} {
 
 // endRun wakes the goroutines that wait for the run of the item, which is over. Called with the lock of the pool held.
 func (rn *Runner[T]) endRun() {
-	rn.since = 0
+	rn.since, rn.awaited = 0, 0
 	if rn.over != nil {
 		close(rn.over)
 		rn.over = nil

@@ -61,9 +61,9 @@ func (p *Pool[T]) Runs(match func(item T) bool) (runs []Run[T]) {
 
 // A Sight is a run that Look has found.
 type Sight[T comparable] struct {
-	Item   T
-	Since  time.Duration // when Look first found the run
-	Waited bool          // a goroutine waits for the end of the run, or did: see Runs
+	Item    T
+	Since   time.Duration // when Look first found the run
+	Awaited time.Duration // when Look first found that a goroutine waits for its end, or did: see Runs; 0 if it has not
 }
 
 // Look calls f with the runs that are in progress during the whole call, and perhaps with others. One may be there twice. Now is
@@ -75,7 +75,10 @@ func (p *Pool[T]) Look(now time.Duration, f func(Sight[T])) {
 		if rn.since == 0 {
 			rn.since = now
 		}
-		found = append(found, Sight[T]{rn.item, rn.since, rn.over != nil})
+		if rn.over != nil && rn.awaited == 0 {
+			rn.awaited = now
+		}
+		found = append(found, Sight[T]{rn.item, rn.since, rn.awaited})
 	}, func() bool {
 		for _, s := range found {
 			f(s)

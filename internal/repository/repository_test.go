@@ -35,8 +35,8 @@ const root = "../.."
 // interfaces may lead up: pools call their host, in pools.go.
 var layout = []string{
 	"doc.go", "bridge.go", "sleep.go",
-	"options.go", "pools.go", "group.go", "schedule.go", "wall.go", "reset.go", "stop.go", "log.go", "walk.go", "handle.go", "stats.go",
-	"timer.go", "yield.go", "worker.go", "intake.go", "late.go", "hook.go", "histogram.go", "progress.go", "mpsc.go", "nursery.go", "wheel.go", "bucket.go",
+	"options.go", "pools.go", "group.go", "schedule.go", "wall.go", "reset.go", "stop.go", "warn.go", "log.go", "walk.go", "handle.go", "stats.go",
+	"timer.go", "yield.go", "worker.go", "intake.go", "hook.go", "calls.go", "histogram.go", "progress.go", "mpsc.go", "nursery.go", "wheel.go", "bucket.go",
 	"timeout.go",
 }
 

@@ -51,6 +51,8 @@ var instruments = []instrument{
 		func(st *hashedwheel.Stats) int64 { return int64(st.Due) }},
 	{"keys.waiting", "{key}", "Keys of package keyed that have expired and wait for WithConcurrency. They are not pending.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.KeysWaiting) }},
+	{"calls.stuck", "{call}", "Calls that should return soon, such as Next or Canceled, and have been in progress for a minute or more.", false,
+		func(st *hashedwheel.Stats) int64 { return int64(st.Stuck) }},
 	{"timeouts.queued", "{timeout}", "Timeouts that wait for the timer's goroutine to put them into a bucket, move them or remove them.", false,
 		func(st *hashedwheel.Stats) int64 { return int64(st.Queued) }},
 	{"timeouts.accepted", "{timeout}", "Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task.", true,

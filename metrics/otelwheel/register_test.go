@@ -65,6 +65,7 @@ func requireStats(t *testing.T, reader metric.Reader, name string, timer *hashed
 		"timeouts.pending":  float64(st.Pending),
 		"timeouts.due":      float64(st.Due),
 		"keys.waiting":      float64(st.KeysWaiting),
+		"calls.stuck":       float64(st.Stuck),
 		"timeouts.queued":   float64(st.Queued),
 		"timeouts.accepted": float64(st.Accepted),
 		"timeouts.expired":  float64(st.Expired),

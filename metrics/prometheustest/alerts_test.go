@@ -32,7 +32,7 @@ func TestAlertsInReadme(t *testing.T) {
 		return strings.Join(strings.Fields(string(text)), " ")
 	}
 	exprs := regexp.MustCompile(`expr: \| (.*?) (?:for|- alert):`).FindAllStringSubmatch(words(alerts), -1)
-	require.Len(t, exprs, 9)
+	require.Len(t, exprs, 10)
 	for _, expr := range exprs {
 		require.True(t, strings.Contains(words("../promwheel/README.md"), expr[1]), expr[1])
 	}
@@ -81,6 +81,8 @@ func TestAlerts(t *testing.T) {
 		`hashedwheel_tasks_running{instance="x", team="c", timer="hanging"}', values: 0+10x20`,
 		`hashedwheel_tasks_running{instance="x", team="c", timer="many"}', values: 500 600 550 500 700 500 510 600 500 500 550 520 600 500 500`,
 		`hashedwheel_tasks_running{instance="x", team="c", timer="long by design"}', values: 0+40x5 200x15`,
+		`hashedwheel_calls_stuck{instance="x", team="c", timer="stuck"}', values: 0x9 40x10`,
+		`hashedwheel_calls_stuck{instance="x", team="c", timer="slow"}', values: 0x9 1 1 0 0 1 1 0 0 1`,
 		`hashedwheel_timeouts_rejected_total{instance="x", team="c", timer="full", reason="stopped"}', values: 0+1x20`,
 	} {
 		fmt.Fprintf(&series, "      - {series: '%s}\n", more)
@@ -107,6 +109,7 @@ func TestAlerts(t *testing.T) {
 	expect("Full", `instance="x", team="c", timer="full", reason="full"`, "The timer full has too many pending timeouts and refuses more.")
 	expect("KeysWait", `instance="x", team="c", timer="hung"`, "Keys of maps of the timer hung have expired and wait for more than a second for WithConcurrency.")
 	expect("Hangs", `instance="x", team="c", timer="hanging"`, "More and more tasks of the timer hanging, or other calls of user code, do not return.")
+	expect("Stuck", `instance="x", team="c", timer="stuck"`, "A Next, a Canceled or the panic handler of the timer stuck does not return, or a WaitRunning.")
 	expect("Panics", `instance="x", team="c", timer="panicking"`, "Tasks of the timer panicking, or its calls of Next, Canceled or submit, panic.")
 	expect("Unsubmitted", `instance="x", team="c", timer="refused"`,
 		"The executor of the timer refused does not take tasks, so they run without it.")

@@ -42,6 +42,8 @@ var metrics = []metric{
 		func(st *hashedwheel.Stats) float64 { return float64(st.Due) }},
 	{"keys_waiting", "Keys of package keyed that have expired and wait for WithConcurrency. They are not pending.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.KeysWaiting) }},
+	{"calls_stuck", "Calls that should return soon, such as Next or Canceled, and have been in progress for a minute or more.", gauge,
+		func(st *hashedwheel.Stats) float64 { return float64(st.Stuck) }},
 	{"timeouts_queued", "Timeouts that wait for the timer's goroutine to put them into a bucket, move them or remove them.", gauge,
 		func(st *hashedwheel.Stats) float64 { return float64(st.Queued) }},
 	{"timeouts_accepted_total", "Timeouts that were armed, including those armed by a Reset or for the next run of a repeating task.", counter,

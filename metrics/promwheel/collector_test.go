@@ -157,6 +157,7 @@ func requireStats(t *testing.T, registry *prometheus.Registry, name string, time
 		"timeouts_pending":        float64(st.Pending),
 		"timeouts_due":            float64(st.Due),
 		"keys_waiting":            float64(st.KeysWaiting),
+		"calls_stuck":             float64(st.Stuck),
 		"timeouts_queued":         float64(st.Queued),
 		"timeouts_accepted_total": float64(st.Accepted),
 		"timeouts_expired_total":  float64(st.Expired),

@@ -148,8 +148,8 @@ func TestLongIncidents(t *testing.T) {
 			log:  `^(WARN hashedwheel: more and more calls do not return; most are incidents.lock timer=rpc calls=\d+ most=\d+ longest=\S+ running=\d+\n){5}$`,
 			page: `; running 10[45]\d\d, (?s:.*)\n 10[45]\d\d 9m\S+ 10m\S+ ago ` + here + `lock\n`, alerts: []string{"HashedwheelHangs"}},
 		"next": {
-			log:  `^WARN hashedwheel: more and more calls do not return; most are \*main.cron.Next timer=rpc calls=40 most=40 longest=1m\S+ running=40\n$`,
-			page: `; running 40, (?s:.*)\n 40 10m\S+ 10m\S+ ago \*` + here + `cron.Next \(Next\) \(repeating\)\n`},
+			log:  `^WARN hashedwheel: calls that should return soon do not return; most are \*main.cron.Next timer=rpc calls=40 most=40 longest=1m\S+ running=40\n$`,
+			page: `; running 40, (?s:.*)\n 40 10m\S+ 10m\S+ ago \*` + here + `cron.Next \(Next\) \(repeating\)\n`, alerts: []string{"HashedwheelStuck"}},
 		"canceled": {
 			log: `^$`, page: `; running [89]\d, (?s:.*)\n [89]\d 0s in \S+ \*` + here + `transfer.Canceled \(Canceled\)\n`},
 		"keys": {
@@ -164,8 +164,8 @@ func TestLongIncidents(t *testing.T) {
 			log:  `^ERROR hashedwheel: executor panicked .* stack=".*broken.*\n(ERROR hashedwheel: executor panicked .* times=\d+ stack=".*broken .*\n){9,11}$`,
 			page: ` 3[01]\d{3} \S+ panics\n`, alerts: []string{"HashedwheelPanics", "HashedwheelUnsubmitted"}},
 		"waits": {
-			log:  `^(WARN hashedwheel: more and more calls do not return; most are incidents.replace timer=rpc calls=\d+ most=\d+ longest=\S+ running=\d+\n){8}$`,
-			page: `; running 1200, (?s:.*)\n 1200 \S+ 10m\S+ ago ` + here + `replace\n`, alerts: []string{"HashedwheelHangs"}},
+			log:  `^(WARN hashedwheel: calls that should return soon do not return; most are incidents.replace timer=rpc calls=\d+ most=\d+ longest=\S+ running=\d+\n){10}$`,
+			page: `; running 1200, (?s:.*)\n 1200 \S+ 10m\S+ ago ` + here + `replace\n`, alerts: []string{"HashedwheelHangs", "HashedwheelStuck"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := watch(t, find(name).play)

@@ -3,18 +3,20 @@ package hashedwheel
 import (
 	"context"
 	"fmt"
-	"math"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/hashedwheel/hashedwheel/internal/pool"
+	"github.com/hashedwheel/hashedwheel/internal/ticks"
+	"github.com/hashedwheel/hashedwheel/internal/warn"
 )
 
 // messages returns what the log has since the start of a bubble: for each line the time, the level and the rest.
@@ -209,9 +211,9 @@ func TestLateWorkerInADrain(t *testing.T) {
 			time.Sleep(timer.Tick())
 			w := &timer.worker
 			w.round()
-			w.late.behind = math.MinInt64 / 2 // the round has left something to the next one
-			w.late.add(3 * time.Second)
-			w.late.report(timer.clock.Elapsed(), false)
+			w.late = warn.Lateness{} // the round has left something to the next one
+			w.late.Add(3 * time.Second)
+			timer.warn(ending{elapsed: timer.clock.Elapsed()})
 			synctest.Wait()
 			close(release)
 			require.Equal(t, machine, strings.Contains(log.String(), "machine"), log)
@@ -325,78 +327,19 @@ func TestWakeupsForAStall(t *testing.T) {
 	})
 }
 
-// The log has a warning when a spell begins and once a minute, and a message when it is over if it has a warning of it.
-func TestSpell(t *testing.T) {
-	var s spell
-	var got []string
-	at := func(elapsed time.Duration, wrong bool) {
-		if wrong {
-			if s.lasts(elapsed, time.Second) {
-				got = append(got, fmt.Sprint(elapsed, " warn"))
-			}
-		} else if lasted, tell := s.end(elapsed); tell {
-			got = append(got, fmt.Sprint(elapsed, " over after ", lasted))
-		}
-	}
-	at(0, false)
-	for elapsed := time.Second; elapsed <= 3*time.Minute; elapsed += time.Second {
-		at(elapsed, true)
-	}
-	at(181*time.Second, false)
-	at(182*time.Second, false) // the last warning was at 2m1s
-	at(190*time.Second, true)
-	at(191*time.Second, false)
-	at(200*time.Second, true)
-	at(201*time.Second, false)
-	at(240*time.Second, true)
-	at(250*time.Second, true)
-	at(260*time.Second, false)
-	require.Equal(t, []string{"1s warn", "1m1s warn", "2m1s warn", "3m1s over after 3m1s",
-		"3m10s warn", "3m11s over after 2s", "4m10s warn", "4m20s over after 21s"}, got)
-}
-
 // The log does not blame the machine if the worker had more to do than it could in a tick.
 func TestLateWorkerThatIsBehind(t *testing.T) {
-	for _, rounds := range [][2]bool{{false, false}, {true, false}, {false, true}} { // whether a round leaves something to the next
+	for _, behind := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			option, log := logged()
 			timer := newTimer(t, option)
 			hold(t, timer)
-			w := &timer.worker
-			w.late.report(0, rounds[0])
-			w.late.add(3 * time.Second)
-			w.late.report(0, rounds[1])
+			timer.worker.late.Add(3 * time.Second)
+			timer.warn(ending{behind: behind})
 			synctest.Wait()
-			require.Equal(t, !rounds[0] && !rounds[1], strings.Contains(log.String(), "machine"), log)
+			require.Equal(t, !behind, strings.Contains(log.String(), "machine overloaded or suspended\" late=3s"), log)
 		})
 	}
-}
-
-// The log says how late the worker was at most since the warning before, a minute apart.
-func TestLateWorkerWarnsNotTooOften(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		option, log := logged()
-		timer := newTimer(t, option)
-		w := &timer.worker
-		w.state.Store(working) // so that nobody starts a worker
-		for elapsed := time.Duration(0); elapsed <= 2*time.Minute; elapsed += 100 * time.Millisecond {
-			w.late.add(3 * time.Second)
-			if elapsed == time.Second {
-				w.late.add(5 * time.Second)
-			}
-			w.late.report(elapsed, false)
-			synctest.Wait()
-		}
-		w.late.report(2*time.Minute+time.Second, false)
-		synctest.Wait()
-		require.NotContains(t, log.String(), "again", "nothing was due")
-		w.late.add(0)
-		w.late.report(2*time.Minute+time.Second, false)
-		w.state.Store(resting)
-		_, err := timer.Shutdown(t.Context())
-		require.NoError(t, err)
-		require.Regexp(t, `^.* late=3s\n.* late=5s\n.* late=3s\n.*INFO.* lasted=2m3s\n$`, log.String())
-	})
 }
 
 // Tasks come due in a round that is not the last of several, because many timeouts have to move down a level. The log says
@@ -427,18 +370,22 @@ func TestStallWhileTimeoutsMoveDown(t *testing.T) {
 // The first entry on the list may be stale: its timeout is in a bucket, or nowhere. Then a wait counts from the first one that waits.
 func TestStaleEntryDoesNotWait(t *testing.T) {
 	for _, bucket := range []uint32{0, 7} {
-		var pl pool.Pool[*Timeout]
-		pl.Init(nil, time.Second, new(pool.Memory[*Timeout]))
-		pl.Limit = -1
-		const now = time.Minute
-		warned := 0
-		s := stall{pool: &pl, keys: func() waitingKeys { return waitingKeys{} }, warn: func(time.Duration, pool.Report[*Timeout]) { warned++ }, waits: true, last: now}
-		pl.Add(&Timeout{bucket: bucket})
-		pl.Add(&Timeout{bucket: listedAt(now - 100*time.Millisecond)})
-		s.check(now, false)
-		require.Zero(t, warned)
-		s.check(now+tooLate-100*time.Millisecond, false)
-		require.Equal(t, 1, warned)
+		synctest.Test(t, func(t *testing.T) {
+			option, log := logged()
+			timer := newFakedTimer(t, option)
+			hold(t, timer)
+			timer.tasks.Limit = -1
+			const now = time.Minute
+			timer.worker.waits.Due(now, true)
+			timer.tasks.Add(&Timeout{timer: timer, bucket: bucket})
+			timer.tasks.Add(&Timeout{timer: timer, bucket: listedAt(now + 100*time.Millisecond)})
+			timer.checkWaits(now + time.Second)
+			synctest.Wait()
+			require.Empty(t, log.String())
+			timer.checkWaits(now + 1100*time.Millisecond)
+			synctest.Wait()
+			require.Equal(t, 1, strings.Count(log.String(), "tasks are due and wait"))
+		})
 	}
 }
 
@@ -534,39 +481,56 @@ func (s *stuckTask) Canceled(*Timeout) { <-s.release }
 func (s *stuckTask) Next(prev time.Time) time.Time {
 	if prev.Nanosecond() != 0 { // a run is over
 		<-s.release
+		return time.Time{}
 	}
 	return prev.Add(time.Millisecond)
 }
 
-// One call is enough for a warning where no program waits by design. The log names it, and the timer does not wake up again while
-// nothing changes.
+// One call is enough for a warning where no program waits by design. The log names it, Stats count it until it has returned, and the
+// timer does not wake up again while nothing changes. The minute of a call counts from when it began, and not from the run before it.
 func TestStuckCallsAreLogged(t *testing.T) {
-	for name, c := range map[string]struct {
-		play func(timer *Timer, s *stuckTask) error
-		most string
-	}{
-		"Next": {func(timer *Timer, s *stuckTask) error {
-			_, err := timer.Schedule(TaskFunc(func(*Timeout) {}), s)
+	handled := func(run time.Duration) func(timer *Timer, s *stuckTask) error {
+		return func(timer *Timer, s *stuckTask) error {
+			timer.panicHandler = s.handle
+			_, err := timer.AfterFunc(0, func() { time.Sleep(run); panic("on purpose") })
 			return err
-		}, "*hashedwheel.stuckTask.Next"},
+		}
+	}
+	scheduled := func(run time.Duration) func(timer *Timer, s *stuckTask) error {
+		return func(timer *Timer, s *stuckTask) error {
+			_, err := timer.Schedule(TaskFunc(func(*Timeout) { time.Sleep(run) }), s)
+			return err
+		}
+	}
+	for name, c := range map[string]struct {
+		play     func(timer *Timer, s *stuckTask) error
+		at, most string
+	}{
+		"Next":                        {scheduled(0), "1m1.1s", "*hashedwheel.stuckTask.Next"},
+		"Next after a run":            {scheduled(5 * time.Second), "1m6.1s", "*hashedwheel.stuckTask.Next"},
+		"Next after a long run":       {scheduled(5 * time.Minute), "6m1.1s", "*hashedwheel.stuckTask.Next"},
+		"panic handler":               {handled(0), "1m1.1s", "hashedwheel.(*stuckTask).handle-fm"},
+		"panic handler after a run":   {handled(5 * time.Second), "1m6.1s", "hashedwheel.(*stuckTask).handle-fm"},
+		"panic handler of a long run": {handled(5 * time.Minute), "6m1.1s", "hashedwheel.(*stuckTask).handle-fm"},
 		"Next in a group": {func(timer *Timer, s *stuckTask) error {
 			_, err := NewGroup(timer).Schedule(TaskFunc(func(*Timeout) {}), s)
 			return err
-		}, "*hashedwheel.stuckTask.Next"},
+		}, "1m1.1s", "*hashedwheel.stuckTask.Next"},
 		"Canceled": {func(timer *Timer, s *stuckTask) error {
 			to, err := timer.NewTimeout(s, time.Hour)
 			to.Cancel()
 			return err
-		}, "*hashedwheel.stuckTask.Canceled"},
-		"panic handler": {func(timer *Timer, s *stuckTask) error {
-			timer.panicHandler = func(*Timeout, any, []byte) { hangs(s.release) }
-			_, err := timer.AfterFunc(0, func() { panic("on purpose") })
-			return err
-		}, "hashedwheel.TestStuckCallsAreLogged.func4.1"},
+		}, "1m1s", "*hashedwheel.stuckTask.Canceled"},
 		"WaitRunning": {func(timer *Timer, s *stuckTask) error {
 			_, err := timer.NewTimeout(TaskFunc(waitsForItself), 0)
 			return err
-		}, "hashedwheel.waitsForItself"},
+		}, "1m1.1s", "hashedwheel.waitsForItself"},
+		"WaitRunning of a group": {func(timer *Timer, s *stuckTask) error {
+			g := NewGroup(timer)
+			waitsForGroup = func() { g.WaitRunning(waiting) }
+			_, err := g.AfterFunc(0, waitsForItsGroup)
+			return err
+		}, "1m1.1s", "hashedwheel.waitsForItsGroup"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			virtual(t, func(t *testing.T) {
@@ -574,24 +538,290 @@ func TestStuckCallsAreLogged(t *testing.T) {
 				timer := newTimer(t, option)
 				start := time.Now()
 				s := &stuckTask{make(chan struct{})}
-				defer close(s.release)
-				if name == "WaitRunning" {
-					ctx, cancel := context.WithCancel(t.Context())
-					defer cancel()
-					waiting = ctx
-				}
+				end := sync.OnceFunc(func() { close(s.release) })
+				defer end()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				waiting = ctx
 				require.NoError(t, c.play(timer, s))
-				pass(5 * time.Minute)
+				pass(time.Minute)
+				require.Zero(t, timer.Stats().Stuck)
+				pass(6 * time.Minute)
+				const line = "%s WARN calls that should return soon do not return; most are %s calls=1 most=1 longest=%s running=1"
 				all := messages(log, start)
 				require.Len(t, all, 1)
-				require.Regexp(t, `^1m\S+ WARN more and more calls do not return; most are `+regexp.QuoteMeta(c.most)+` calls=1 most=1 longest=1m0s running=1$`, all[0])
-				require.Equal(t, 1, timer.Stats().Running)
-				before := timer.Stats().Wakeups
+				require.Regexp(t, regexp.MustCompile(`longest=1m[01]s`), all[0])
+				longest := all[0][strings.Index(all[0], "longest=")+8:]
+				longest, _, _ = strings.Cut(longest, " ")
+				require.Equal(t, fmt.Sprintf(line, c.at, c.most, longest), all[0])
+				st := timer.Stats()
+				require.Equal(t, []int{1, 1}, []int{st.Running, st.Stuck})
 				pass(time.Hour)
-				require.Equal(t, before, timer.Stats().Wakeups)
+				require.Len(t, messages(log, start), 1)
+				require.Equal(t, st.Wakeups, timer.Stats().Wakeups)
+				end()
+				cancel()
+				pass(0)
+				require.Zero(t, timer.Stats().Stuck)
 			})
 		})
 	}
+}
+
+func (s *stuckTask) handle(*Timeout, any, []byte) { <-s.release }
+
+var waitsForGroup func() // of waitsForItsGroup
+
+func waitsForItsGroup() { waitsForGroup() }
+
+// A task may run for minutes, and then its panic handler or its Next for a few seconds. Nothing hangs.
+func TestShortCallsAfterLongRunsAreNotLogged(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, option, WithPanicHandler(func(*Timeout, any, []byte) { time.Sleep(3 * time.Second) }))
+		_, err := timer.ScheduleAtFixedRate(TaskFunc(func(*Timeout) {}), 0, time.Second) // rounds come
+		require.NoError(t, err)
+		for i := range 60 { // at each second of a minute
+			_, err := timer.AfterFunc(time.Duration(i)*time.Second, func() { time.Sleep(2 * time.Minute); panic("on purpose") })
+			require.NoError(t, err)
+			_, err = timer.Schedule(TaskFunc(func(*Timeout) { time.Sleep(2 * time.Minute) }), new(slowSchedule))
+			require.NoError(t, err)
+			pass(time.Second)
+		}
+		pass(10 * time.Minute)
+		require.Empty(t, log.String())
+		require.Zero(t, timer.Stats().Stuck)
+		timer.Stop()
+		pass(time.Hour)
+	})
+}
+
+// The Next of a slowSchedule takes three seconds after a run. There are two runs.
+type slowSchedule struct{ asked int }
+
+func (s *slowSchedule) Next(prev time.Time) time.Time {
+	if s.asked++; s.asked == 1 {
+		return prev.Add(time.Second)
+	}
+	time.Sleep(3 * time.Second)
+	if s.asked == 3 {
+		return time.Time{}
+	}
+	return prev.Add(time.Second)
+}
+
+// Tasks that wait for themselves are in the log, also if all of them begin at once and nothing follows.
+func TestStuckCallsThatBeginAtOnce(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, option)
+		start := time.Now()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		waiting = ctx
+		for range 1200 {
+			_, err := timer.NewTimeout(TaskFunc(waitsForItself), 0)
+			require.NoError(t, err)
+		}
+		pass(time.Hour)
+		require.Equal(t, []string{"1m1.1s WARN calls that should return soon do not return; most are hashedwheel.waitsForItself calls=1200 most=1200 longest=1m0s running=1200"},
+			messages(log, start))
+		require.Equal(t, 1200, timer.Stats().Stuck)
+	})
+}
+
+// While one call hangs, another one begins that hangs too. It is in the log a minute after the first or later, although nothing comes due.
+func TestCallsThatBeginLaterAreLogged(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, option)
+		start := time.Now()
+		release := make(chan struct{})
+		defer close(release)
+		for range 3 {
+			to, err := timer.NewTimeout(canceledBy(func() { <-release }), time.Hour)
+			require.NoError(t, err)
+			to.Cancel()
+			pass(50 * time.Second)
+		}
+		pass(time.Hour)
+		var lines []string
+		for _, line := range messages(log, start) {
+			lines = append(lines, regexp.MustCompile(`^\S+|calls=\d`).FindAllString(line, -1)...)
+		}
+		require.Equal(t, []string{"1m1s", "calls=1", "2m1s", "calls=2", "3m1s", "calls=3"}, lines)
+	})
+}
+
+// The alarm of calls that should be brief is armed while one is in progress, and for at most a second after the last one.
+func TestBriefCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := ticks.NewClock(time.Second)
+		looks := 0
+		b := briefs{look: func() { looks++ }, clock: &clock}
+		expect := func(after time.Duration, state int32, n int) {
+			t.Helper()
+			pass(after)
+			require.Equal(t, []int{int(state), n}, []int{int(b.state.Load()), looks})
+		}
+		b.begin()
+		b.end()
+		expect(0, aSecond, 0)
+		expect(time.Second, off, 0)
+		b.begin()
+		expect(time.Second, aMinute, 1)
+		b.begin()
+		b.end()
+		expect(0, aMinute, 1)
+		b.end()
+		expect(0, off, 1)
+		expect(time.Hour, off, 1)
+		b.begin()
+		expect(61*time.Second, off, 3)
+		expect(time.Hour, off, 3)
+		b.begin() // the first one goes on
+		expect(61*time.Second, off, 5)
+		b.arm(aMinute) // as Timer.look does
+		expect(0, aMinute, 5)
+		b.end()
+		b.end()
+		expect(0, off, 5)
+		b.arm(aMinute)
+		expect(0, off, 5)
+	})
+}
+
+// The warning of stuck calls counts these alone, and not the tasks that are long by design.
+func TestStuckCallsAreLoggedAlone(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, option)
+		s := &stuckTask{make(chan struct{})}
+		defer close(s.release)
+		for range 5 {
+			_, err := timer.AfterFunc(0, func() { <-s.release })
+			require.NoError(t, err)
+		}
+		pass(5 * time.Minute)
+		to, err := timer.NewTimeout(s, time.Hour)
+		require.NoError(t, err)
+		require.True(t, to.Cancel())
+		pass(5 * time.Minute)
+		require.Contains(t, log.String(), "most are *hashedwheel.stuckTask.Canceled\" calls=1 most=1 longest=1m1s running=6")
+	})
+}
+
+// A second after the last call has returned, the runtime has no timer that leads to the timer: if it had, the garbage collector would
+// not collect it. Time does not go on while the collector runs.
+func TestNothingIsHeldAfterTheLastCall(t *testing.T) {
+	const half = 30 * time.Second // not yet worth a warning
+	for name, play := range map[string]func(timer *Timer) (*Timeout, error){
+		"Canceled": func(timer *Timer) (*Timeout, error) {
+			to, err := timer.NewTimeout(canceledBy(func() { time.Sleep(half) }), time.Hour)
+			to.Cancel()
+			return to, err
+		},
+		"short Canceled": func(timer *Timer) (*Timeout, error) {
+			to, err := timer.NewTimeout(canceledBy(func() { time.Sleep(half - time.Millisecond) }), time.Hour)
+			to.Cancel()
+			time.Sleep(half - time.Millisecond)
+			to, err = timer.NewTimeout(canceledBy(func() {}), time.Hour)
+			to.Cancel()
+			return to, err
+		},
+		"WaitRunning": func(timer *Timer) (*Timeout, error) {
+			to, err := timer.AfterFunc(0, func() { time.Sleep(half - time.Second) })
+			time.Sleep(time.Second)
+			go to.WaitRunning(context.Background())
+			return to, err
+		},
+		"Next": func(timer *Timer) (*Timeout, error) {
+			first := true
+			return timer.Schedule(TaskFunc(func(*Timeout) {}), scheduleFunc(func(prev time.Time) time.Time {
+				if first {
+					first = false
+					return prev.Add(time.Millisecond)
+				}
+				time.Sleep(half - time.Second)
+				return time.Time{}
+			}))
+		},
+		"panic handler": func(timer *Timer) (*Timeout, error) {
+			timer.panicHandler = func(*Timeout, any, []byte) { time.Sleep(half - time.Second) }
+			return timer.AfterFunc(0, func() { panic("on purpose") })
+		},
+		"panics that are kept": func(timer *Timer) (to *Timeout, err error) {
+			for range 3 {
+				to, err = timer.AfterFunc(half-time.Second, func() { panic("on purpose") })
+			}
+			return to, err
+		},
+		"panics after Stop": func(timer *Timer) (to *Timeout, err error) {
+			for range 3 {
+				to, err = timer.AfterFunc(0, func() { time.Sleep(half - time.Second); panic("on purpose") })
+			}
+			time.Sleep(time.Second)
+			timer.Stop()
+			return to, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				option, _ := logged()
+				var dropped weak.Pointer[Timer]
+				func() {
+					timer, err := New(option, WithTick(time.Millisecond))
+					require.NoError(t, err)
+					dropped = weak.Make(timer)
+					_, err = play(timer)
+					require.NoError(t, err)
+				}()
+				pass(half + time.Second)
+				for range 10 {
+					if runtime.GC(); dropped.Value() == nil {
+						return
+					}
+				}
+				t.Fatal("still there")
+			})
+		})
+	}
+}
+
+// A round does not wait for a look at the calls in progress. The test runs on real time: a bubble would not go on while the look waits for
+// the lock.
+func TestRoundDoesNotLook(t *testing.T) {
+	timer := newTimer(t)
+	release, begun := make(chan struct{}), make(chan struct{})
+	_, err := timer.AfterFunc(0, func() { close(begun); <-release })
+	require.NoError(t, err)
+	<-begun
+	for !timer.worker.requestRound() { // as hold does, when the round of the task is over
+		runtime.Gosched()
+	}
+	timer.handling.mu.Lock()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		timer.warn(ending{elapsed: time.Minute, busy: true})
+		timer.warn(ending{elapsed: 2 * time.Minute})
+	}()
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Error("the round looks itself")
+	}
+	timer.handling.mu.Unlock()
+	<-ended
+	go timer.worker.run()
+	require.Eventually(t, func() bool { // the look has found the task
+		var since time.Duration
+		timer.looking.Lock()
+		defer timer.looking.Unlock()
+		timer.eachActivity(time.Hour, func(a activity) { since = a.since })
+		return since > 0 && since < time.Hour
+	}, patience, time.Millisecond)
+	close(release)
 }
 
 var waiting context.Context // of waitsForItself
