@@ -814,13 +814,10 @@ func TestRoundDoesNotLook(t *testing.T) {
 	timer.handling.mu.Unlock()
 	<-ended
 	go timer.worker.run()
-	require.Eventually(t, func() bool { // the look has found the task
-		var since time.Duration
-		timer.looking.Lock()
-		defer timer.looking.Unlock()
-		timer.eachActivity(time.Hour, func(a activity) { since = a.since })
-		return since > 0 && since < time.Hour
-	}, patience, time.Millisecond)
+	require.Eventually(t, func() bool { return timer.calls.Goroutines() == 0 }, patience, time.Millisecond)
+	var since time.Duration
+	timer.eachActivity(time.Hour, func(a activity) { since = a.since })
+	require.Less(t, since, time.Hour, "the look has found the task before this one")
 	close(release)
 }
 
