@@ -17,7 +17,7 @@ var (
 	// ErrStopped is returned when a timeout is armed after Stop.
 	ErrStopped = errors.New("hashedwheel: timer is stopped")
 
-	// ErrTooManyPending is returned when a timeout is armed while as many are pending as WithMaxPending allows.
+	// ErrTooManyPending is returned when arming a timeout would exceed the limit of WithMaxPending.
 	ErrTooManyPending = errors.New("hashedwheel: too many pending timeouts")
 
 	// ErrNilTask is returned for a nil Task, TaskFunc or function.
@@ -134,8 +134,8 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	return to, nil
 }
 
-// refuse counts a call that has got no slot of the limit, or has found the timer stopped, and returns its error. Slots may be in
-// use although the timer is stopped, because other calls take them before they see that.
+// refuse counts a call that finds no free slot of the limit, or the timer stopped, and returns its error. Slots may be in
+// use after Stop, because other calls take them before they notice it.
 func (t *Timer) refuse() error {
 	if t.queue.shut.Load() {
 		t.refusedStopped.Add(1)
@@ -151,8 +151,8 @@ func (t *Timer) isPast(tick uint64) bool {
 }
 
 // ahead returns the tick if it lies ahead, and otherwise the next tick. If the progress or the state of the worker shows
-// that it does, ahead reads no clock. A tick that the worker has not reached because it is late counts as ahead. The
-// worker comes to that tick in its next round.
+// that the tick lies ahead, ahead reads no clock. A tick that the worker has not reached because it is late counts as ahead.
+// The worker comes to that tick in its next round.
 func (t *Timer) ahead(tick uint64) uint64 {
 	if t.worker.progress.isBefore(tick) {
 		return tick

@@ -41,8 +41,8 @@ const (
 // run runs tasks, from the first item that the runner has taken, until nothing is left to do. It is all that a goroutine
 // does, or the last call in a function of an executor.
 //
-// A task, Host.Ran or Host.Panicked may end the goroutine, by a panic or by runtime.Goexit. Then another goroutine goes on.
-// A panic of Panicked itself crashes the program, unless the executor recovers it.
+// A task may end the goroutine by a panic, and so may runtime.Goexit in a task, Ran or Panicked. Then another goroutine goes
+// on. A panic of Ran or Panicked crashes the program, unless the executor recovers it.
 func (rn *Runner[T]) run() {
 	ended := false
 	defer func() {
