@@ -243,8 +243,8 @@ func (w *worker) leftOver() bool {
 	return len(w.stacks)+len(w.near)+len(w.sweeps) > 0
 }
 
-// eachLeft calls f for each timeout that is left in tables, which Stop has taken from the nurseries, and in stacks, to which
-// Stop has added the inboxes. These include what near and sweeps lead to.
+// eachLeft calls f for each timeout that is left in tables and in stacks. Stop has taken the tables from the nurseries, and
+// has added the inboxes to stacks. These include what near and sweeps lead to.
 func (w *worker) eachLeft(tables []*table, f func(to *Timeout)) {
 	for i := range w.stacks {
 		for w.stacks[i] != nil {

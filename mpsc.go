@@ -30,9 +30,9 @@ type queue struct {
 // next boundary. The counters count what the goroutines that use the stripe do.
 //
 // The inbox is a stack, linked by Timeout.next. Only a goroutine that has set the bit queued pushes the timeout. The worker
-// clears the bit when it has taken the timeout off. Stop may clear it while the timeout is on the stack, because nobody pushes
-// any more. So a timeout is on one stack at most, and its link belongs to the goroutine that pushes it, then to the stack, and
-// then to the worker.
+// clears the bit when it has taken the timeout off. Stop may clear it while the timeout is on the stack, because nobody
+// pushes any more. So a timeout is on one stack at most. Its link belongs to the goroutine that pushes it, then to the
+// stack, and then to the worker.
 type stripe struct {
 	nursery ring
 	inbox   atomic.Pointer[Timeout] // the top of the stack

@@ -187,7 +187,7 @@ func (to *Timeout) dropCanceled() bool {
 }
 
 // grow is called when a lap begins. If more than half of the slots lead to pending timeouts, it makes a table of twice the
-// size, and reports that the ring has another table now.
+// size and returns true: the ring has another table now.
 func (r *ring) grow(t *table) bool {
 	if t.pending(64) <= len(t.slots)/2 {
 		return false

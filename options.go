@@ -131,8 +131,8 @@ func WithMaxPending(n int) Option {
 // A task must not wait for another task of the timer, such as a timeout of its own. If n tasks do so, they wait forever.
 // In a task use clock.AfterFunc on the same timer, or a second timer.
 //
-// If a Reset races with the start of a task, the timer may keep the timeout in memory after its end, until the tasks
-// queued before it have been started. Under a limit or an executor that may take long.
+// If a Reset races with the start of a task, the timer may keep the ended timeout in memory until the tasks queued before
+// it have been started. Under a limit or an executor that may take long.
 func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }

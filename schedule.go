@@ -20,8 +20,8 @@ func (t *Timer) ScheduleAtFixedRate(task Task, initialDelay, period time.Duratio
 	return t.byPeriod("ScheduleAtFixedRate: period", task, initialDelay, period, false)
 }
 
-// ScheduleWithFixedDelay is like ScheduleAtFixedRate, except that each run is due when delay has passed since the end of
-// the one before.
+// ScheduleWithFixedDelay is like ScheduleAtFixedRate, except that each run is due when delay has passed since the end of the
+// previous run.
 func (t *Timer) ScheduleWithFixedDelay(task Task, initialDelay, delay time.Duration) (*Timeout, error) {
 	return t.byPeriod("ScheduleWithFixedDelay: delay", task, initialDelay, delay, true)
 }

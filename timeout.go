@@ -13,8 +13,8 @@ import (
 //
 // This is the first step of "Reading the code" in CONTRIBUTING.md, which has the other steps and a glossary.
 //
-// Producers are the goroutines that call the methods. The worker is the one goroutine that turns the wheel, in rounds: at a tick
-// boundary it takes timeouts off the queue, and hands over those that are due. Runners are the goroutines that run tasks.
+// Producers are the goroutines that call the methods. The worker is the one goroutine that turns the wheel, in rounds: at a
+// tick boundary it takes timeouts off the queue, and hands over due ones. Runners are the goroutines that run tasks.
 //
 //	NewTimeout ----> nursery --+
 //	                           +--> worker --> bucket of the wheel --> list of due timeouts --> runner --> the task
@@ -98,10 +98,10 @@ const (
 //  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
 //     may be late, and no other. (If it is preempted in worker.wake, which it may call after that, all are late.) NewTimeout
 //     needs no gate: if Stop has closed the slots, NewTimeout drops its timeout, which no other goroutine knows.
-//  3. A pending timeout that is not on the queue is in at least one of three places: in a bucket at a tick not later than its
-//     own, on a list of due timeouts, or with the worker or a runner. The tick of the timeout may be later than the one that
-//     has brought it there, because a Reset has set it, or it was put off (wall.go). Then the worker that visits the timeout
-//     places it for the later tick, and a runner that has it queues it.
+//  3. A pending timeout that is not on the queue is in at least one of three places: in a bucket at a tick not later than
+//     its own, on a list of due timeouts, or with the worker or a runner. A Reset, or putOff (wall.go), may have given the
+//     timeout a later tick since then. In that case the worker that visits the timeout places it for the later tick, and a
+//     runner that has it queues it.
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. After a Reset, the worker may
 //     put a timeout on the list while a runner still has it: one of the two claims wins, and neither is early.
 //  5. A timeout at work is not claimed, and an entry for it in a bucket or on a list has no effect. So its runs never

@@ -82,9 +82,9 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 // NewTimeoutAt is like NewTimeout, with a deadline instead of a delay. A deadline that has passed counts as a delay of
 // zero. The zero Time is an error, because in other packages it means that there is no deadline.
 //
-// If the deadline has a monotonic reading, as a result of time.Now and Add has, NewTimeoutAt reads the clock only to
-// wake the timer, to check a deadline that seems to have passed, and in one of some 256 calls. If the deadline has
-// none, NewTimeoutAt compares it with the wall clock once. Setting the wall clock later has no effect.
+// The result of time.Now and Add has a monotonic reading. For such a deadline, NewTimeoutAt reads the clock only to wake the
+// timer, to check a deadline that seems to have passed, and in one of some 256 calls. It compares any other deadline with
+// the wall clock once. Setting the wall clock later has no effect.
 //
 // If only one of the caller and the timer is in a synctest bubble, NewTimeoutAt may panic. The timeout may be armed all
 // the same.

@@ -13,10 +13,10 @@ import (
 // A wheel keeps timeouts by the tick at which they are due. Each of its levels has size buckets, a power of two.
 // Owned by the worker, which passes the current tick.
 //
-// Level 0 has a bucket for each tick. Each higher level has a bucket for each span of ticks, and a span is half a turn of the
-// level below, or a bucket if size is 1. A timeout is on the lowest level whose next size spans reach its tick. It moves down
-// before the wheel enters its span, or just then: see Cascading below. A timeout beyond the reach of the top level is on that
-// level too, in the bucket whose number is its span modulo size. Its remaining rounds follow from its tick.
+// Level 0 has a bucket for each tick. Each higher level has a bucket for each span of ticks. A span is half a turn of the
+// level below, or a bucket if size is 1. A timeout is on the lowest level whose next size spans reach its tick. It moves
+// down before the wheel enters its span, or just then: see Cascading below. A timeout beyond the reach of the top level is
+// on that level too, in the bucket whose number is its span modulo size. Its remaining rounds follow from its tick.
 //
 // For example, three levels of 512 buckets, and a tick of 10 ms:
 //

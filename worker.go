@@ -27,11 +27,11 @@ import (
 // In these states:
 //
 //   - idle: the next round comes at tick looksBy or earlier, and takes what is near from the queue. Arming, Cancel and Reset
-//     start an earlier round only if looksBy is too late for the timeout (wakeFor) or for a full inbox (relieveInbox), or if
-//     the round is overdue (yieldTo). While there is something to do, looksBy is progress.nextTick(). If only far timeouts
-//     are on the queue, the worker watches: looksBy is the tick of the next sweep (intake.go), or the one at which the first
-//     of them becomes near. If the queue is empty, the worker rests: looksBy is Never, and a call that needs a round starts
-//     it. The wheel may still have timeouts, for which the alarm is set.
+//     start an earlier round in three cases: looksBy is too late for the timeout (wakeFor) or for a full inbox
+//     (relieveInbox), or the round is overdue (yieldTo). While there is something to do, looksBy is progress.nextTick(). If
+//     only far timeouts are on the queue, the worker watches: looksBy is the tick of the next sweep (intake.go), or the one
+//     at which the first of them becomes near. If the queue is empty, the worker rests: looksBy is Never, and a call that
+//     needs a round starts it. The wheel may still have timeouts, for which the alarm is set.
 //   - working, workingAgain: one goroutine owns all that the worker owns. It has yet to take the queue, or to check it after
 //     leaving this state. After workingAgain it first does one more round.
 //   - halted: Stop owns all that the worker owned.
@@ -151,8 +151,8 @@ func (w *worker) requestRound() bool {
 	}
 }
 
-// wakeNow starts a round now, or another one after the one in progress. Unlike wakeFor it does not wait for the next boundary.
-// On the wrong side of a synctest bubble it panics.
+// wakeNow starts a round now, or after the round in progress. Unlike wakeFor it does not wait for the next boundary. On the
+// wrong side of a synctest bubble it panics.
 func (w *worker) wakeNow() {
 	w.clock.Check()
 	if w.requestRound() {

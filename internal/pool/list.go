@@ -19,8 +19,8 @@ type list[T comparable] struct {
 }
 
 const (
-	// chunkLen is the number of entries in a chunk, which takes 2,352 bytes on 64-bit machines, and the number of items that a
-	// Feeder hands over at a time. With 1, the worker takes the lock for each item, and tasks that are due together take
+	// chunkLen is the number of entries in a chunk, and of items that a Feeder hands over at a time. A chunk takes 2,352
+	// bytes on 64-bit machines. With 1, the worker takes the lock for each item, and tasks that are due together take
 	// longer.
 	chunkLen = 256
 
@@ -36,7 +36,7 @@ type chunk[T comparable] struct {
 	items []T    // the entries that have been used; room for chunkLen
 }
 
-// hasRoom reports whether n items fit behind those of the chunk.
+// hasRoom reports whether n more items fit into the chunk.
 func (k *chunk[T]) hasRoom(n int) bool { return len(k.items)+n <= cap(k.items) }
 
 // put appends an item. There must be room.

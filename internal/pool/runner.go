@@ -13,7 +13,7 @@ type Runner[T comparable] struct {
 	pool *Pool[T] // changes only while nobody uses the runner
 
 	// Written by the runner with the lock of the pool held. The runner reads them without it.
-	item T    // the one that it has taken
+	item T    // the item that it has taken
 	many bool // enough others waited then to measure only a sample of the tasks
 
 	// Guarded by the lock of the pool.
@@ -25,9 +25,9 @@ type Runner[T comparable] struct {
 	fresh      bool          // Next has yet to return the first item
 	callsRan   bool          // Host.Ran follows the task
 	inTask     bool          // the task runs, so a panic is its own
-	unmeasured uint64        // tasks that it has started since the last one that it measured
-	late       time.Duration // how late that one was; notMeasured if there is none
-	steady     bool          // that one was about as late as the one measured before
+	unmeasured uint64        // tasks that it has started since it last measured one
+	late       time.Duration // how late the measured one was; notMeasured if there is none
+	steady     bool          // it was about as late as the one measured before
 }
 
 const (
