@@ -199,9 +199,9 @@ func (n *notified) notify(to *Timeout) {
 	n.canceler.Canceled(to)
 }
 
-// notices counts the calls of Canceled for one timeout that have not returned, and the calls of Cancel that may make one. So
-// the count stays above 0 from before a Cancel ends the timeout until Canceled has returned. For a Stop, only the call of
-// Canceled counts: see Timeout.WaitRunning.
+// notices counts the unfinished calls of Canceled for one timeout, and the calls of Cancel that may make one. So the count
+// stays above 0 from before a Cancel ends the timeout until Canceled has returned. For a Stop, only the call of Canceled
+// counts: see Timeout.WaitRunning.
 type notices struct {
 	mu   sync.Mutex
 	n    int

@@ -13,8 +13,8 @@ import (
 // or two ticks. It leaves the others in their nursery, because most of them are canceled soon.
 //
 // Once in sweepTime it sweeps the nurseries, however long a tick is. A sweep empties the slots that lead to no pending
-// timeout. So a canceled timeout stays in a slot for about sweepTime, whatever the producers do. A sweep also takes the
-// timeouts that the previous sweep has met. They are old, and cheaper in the wheel.
+// timeout. So a canceled timeout stays in a slot for at most about sweepTime. A sweep also takes the timeouts that the
+// previous sweep has met. They are old, and cheaper in the wheel.
 //
 // The worker may have to take millions. So it takes some at a time, and in between it expires what has come due. At each
 // boundary the round ends, and the next one begins at once, with a look for what is urgent now. The next round continues
@@ -47,9 +47,9 @@ type sweep struct {
 	left  int // timeouts that stay in the earlier blocks
 }
 
-// drain takes timeouts off the queue and reconciles them, until nothing is left to do, or a boundary has passed and no stacks are
-// left. It reports whether a boundary has passed since its last look for what is urgent. If Stop halts the worker, Stop takes the
-// rest.
+// drain takes timeouts off the queue and reconciles them, until nothing is left, or a boundary has passed and no stacks are
+// left. It reports whether a boundary has passed since its last look for what is urgent. If Stop halts the worker, Stop
+// takes the rest.
 func (w *worker) drain() (passed bool) {
 	if w.lookUp != nil {
 		w.lookUp(true)

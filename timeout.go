@@ -81,7 +81,7 @@ const (
 //	none, ended       none that matters: a slot, a bucket, a list or a runner that still leads to it drops it
 //	young, ended      its slot, or both if it is hurried, until a producer or the worker drops it
 //	queued, ended     as queued, and the worker drops it. A claim does not clear the bit, so its task may be running
-//	atWork            the runner that runs its task, also if it has ended, and perhaps a bucket or a list, where it does nothing
+//	atWork            the runner that runs its task, even if it has ended, and perhaps a bucket or a list, where it does nothing
 //	atWork, queued    the same, and an inbox. The worker takes it from there, and leaves it to the runner
 //
 // Other combinations of these bits do not occur. A slot of a nursery is a hint: it may still lead to a timeout that has left
@@ -95,8 +95,8 @@ const (
 //     second slot. The worker or Stop takes the timeout off the queue. Taking it clears the bits in the compare-and-swap
 //     that reads the rest of the word. For a canceled timeout in a nursery, its Cancel or a producer may do this too
 //     (nursery.go). If the worker finds a queued timeout in a slot, it leaves it on its inbox: see worker.dequeue.
-//  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
-//     may be late, and no other. (If it is preempted in worker.wake, which it may call after that, all are late.) NewTimeout
+//  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, only
+//     this timeout may be late. (If it is preempted in worker.wake, which it may call after that, all are late.) NewTimeout
 //     needs no gate: if Stop has closed the slots, NewTimeout drops its timeout, which no other goroutine knows.
 //  3. A pending timeout that is not on the queue is in at least one of three places: in a bucket at a tick not later than
 //     its own, on a list of due timeouts, or with the worker or a runner. A Reset, or putOff (wall.go), may have given the

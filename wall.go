@@ -9,7 +9,7 @@ import (
 // Runs by the wall clock
 //
 // A timer counts monotonic time, which is never set, and which on Linux stands still while the machine sleeps. So a run that
-// is due at a time of the wall clock is armed for a minute ahead at most. Its tick is that of the run, or of the next step
+// is due at a time of the wall clock is armed for a minute ahead at most. The tick is that of the run, or of the next step
 // if that comes first. When the tick has come, the wall clock decides:
 //
 //	the run is      the worker, or a runner before its claim   the runner that has claimed the timeout
@@ -27,7 +27,7 @@ import (
 //   - A Reset asks for a delay, not for a time of the wall clock. So the wall clock decides nothing while the bit moved is
 //     set, or after a pause.
 
-// tolerance bounds how late a busy machine may start a run, besides a tick, and how far a correction may set back the clock.
+// tolerance is how late a busy machine may start a run, besides a tick, and how far a correction may set back the clock.
 // Neither changes the times of the schedule.
 const tolerance = time.Second
 
@@ -43,8 +43,8 @@ type wallRun struct {
 	asked atomic.Bool // a call of Schedule.Next is in progress; shared
 }
 
-// plan plans the next run, for which the schedule has counted from since. It returns the tick for which to arm the timeout. If
-// the time of the run has passed, it returns true, and the tick is the first one at or after that time. Called while the
+// plan plans the next run, for which the schedule has counted from since. It returns the tick for which to arm the timeout.
+// If the time of the run has passed, passed is true, and the tick is the first one at or after that time. Called while the
 // timeout is at work, or before it is armed.
 func (run *wallRun) plan(t *Timer, due, since time.Time) (tick uint64, passed bool) {
 	now := time.Now() // both readings at once

@@ -15,8 +15,8 @@ import (
 
 // Rounds
 //
-// The worker turns the wheel, in rounds. A timer of the runtime, the alarm, starts a round, most often at a tick boundary, on a
-// goroutine that ends with it. So between two rounds there is no goroutine. One atomic word, the state, makes sure that
+// The worker turns the wheel, in rounds. A timer of the runtime, the alarm, starts a round, most often at a tick boundary.
+// The goroutine of a round ends with it. So between two rounds there is none. One atomic word, the state, makes sure that
 // there is only one round at a time:
 //
 //	           wakeFor, wakeNow, yieldTo or the alarm
