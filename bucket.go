@@ -161,8 +161,8 @@ func (b *bucket) truncate(n int, free *freeList) {
 // empty one.
 const keepPieces = 16
 
-// A visit goes through the entries of a bucket from the end, some at a time. An entry that it has not checked yet only moves to a
-// lower position, where it fills the gap of a removed one. What is placed after the visit has begun need not be checked.
+// A visit goes through the entries of a bucket from the end, some at a time. An entry that is not checked yet only moves to
+// a lower position, where it fills the gap of a removed one. What is placed after the visit has begun need not be checked.
 //
 // Until the visit is done, min of the bucket counts only the entries that it has checked, and those placed since.
 type visit struct {
@@ -269,7 +269,7 @@ func (l *level) firstVisit(now, latest uint64) uint64 {
 	return latest
 }
 
-// cascades reports whether the timeouts of a bucket have begun to move down, and some are not checked yet. Then min of the bucket
+// cascades reports whether the timeouts of a bucket have begun to move down, and some are not checked yet. The bucket's min
 // does not count these.
 func (l *level) cascades(index uint64) bool {
 	return l.comingDown.index == index && l.comingDown.left > 0

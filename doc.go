@@ -1,8 +1,8 @@
 // To read the code, begin with "Reading the code" in CONTRIBUTING.md: it has the order of the files, and a glossary.
 
-// Package hashedwheel is a timer for programs that hold very many timeouts at once, and cancel or move most of them before
-// they are due. It pays in place of a scan, of a heap under a lock, and of very many timers that are kept. Examples are idle
-// limits of connections, leases, a cache with a TTL, retries and delayed jobs.
+// Package hashedwheel is a timer for programs that hold very many timeouts at once, and cancel or move most of them
+// before they are due. Use it in place of a scan, a heap under a lock, or very many timers that a program resets.
+// Examples are idle limits of connections, leases, a cache with a TTL, retries and delayed jobs.
 //
 //	timer, err := hashedwheel.New()
 //	...
@@ -23,16 +23,16 @@
 //
 // # Promises
 //
-// A tick boundary lies at each whole multiple of the tick (100 ms by default) after New. A task starts at the first
-// boundary at or after its deadline: never early, and late by less than one tick, plus what the machine adds. Only a
-// [Schedule] follows the wall clock.
+// Tick boundaries lie at whole multiples of the tick (100 ms by default) after New. A task starts at the first boundary
+// at or after its deadline: never early, and late by less than one tick, plus what the machine adds. Only a [Schedule]
+// follows the wall clock.
 //
 // Each accepted timeout ends exactly once: its task is started, or it is canceled, or [Timer.Stop] returns it. After
 // Stop, tasks no longer run, and the select above waits until the reply comes. Stop servers first, the timer last.
 //
-// A task may call every method. Without [WithMaxConcurrency] and [WithExecutor], a task that blocks delays others by
-// at most two ticks. Panics of tasks are recovered and reported. A timer that only waits has no goroutine, only a timer
-// of the runtime. Within a second after the last timeout has ended, the timer has neither.
+// A task may call every method. Without [WithMaxConcurrency] and [WithExecutor], a task that blocks delays others by at
+// most two ticks. Panics of tasks are recovered and reported. A timer that only waits has no goroutine, only a runtime
+// timer. Within a second after the last timeout has ended, the timer has neither.
 //
 // # More
 //
@@ -47,10 +47,10 @@
 //
 // # Wrong arguments
 //
-// A wrong value that may come from a configuration is an error where the function returns one. Examples are an option of
-// [New], a period, and a nil task. These panic, and the message says which: a zero Timer, Group or Map, a nil one that is
-// passed to a function, a nil Timeout, a nil function where there is no error, and a wrong option of a function without an
-// error. This also holds for the other packages of the module.
+// A function that returns an error reports wrong values that may come from a configuration, such as an option of [New], a
+// period, or a nil task. The following panic, with a message that names the mistake: a zero Timer, Group or Map, or a nil
+// one as an argument; a nil Timeout; and, in a function without an error, a nil function or a wrong option. The other
+// packages of the module do the same.
 //
 // # When to use package time
 //

@@ -36,7 +36,7 @@ type member struct {
 	prev, next *member
 }
 
-// A GroupOption changes a default of NewGroup. There are none yet. NewGroup takes options so that a later version can add some.
+// A GroupOption changes a default of NewGroup. There are none yet. A later version can add some.
 type GroupOption func(*groupConfig)
 
 // groupConfig will hold what the options set.
@@ -148,9 +148,10 @@ func (g *Group) Close() (n int) {
 }
 
 // WaitRunning waits for the runs of the group's tasks that are in progress at the call, and returns nil when they are over.
-// With a Schedule, a run includes the call of Next that follows. When WaitRunning returns nil after Close, no task of the group
-// and no such Next is running or will run. If the context is done first, WaitRunning returns the context's error. Inside a task
-// of the group or its Next, WaitRunning always waits for the context. Unlike Timeout.WaitRunning, it does not wait for Canceled.
+// With a Schedule, a run includes the call of Next that follows. When WaitRunning returns nil after Close, no task of the
+// group and no such Next is running or will run. If the context is done first, WaitRunning returns the context's error.
+// Inside a task of the group or its Next, it returns only when the context is done. Unlike Timeout.WaitRunning, it does not
+// wait for Canceled.
 func (g *Group) WaitRunning(ctx context.Context) error {
 	g.checkMade()
 	g.timer.clock.Check()

@@ -40,7 +40,7 @@ func (to *Timeout) cancel() bool {
 			if word&(young|moved|bound) == young {
 				end &^= young // it leaves the nursery: one that is neither bound nor was ever reset is most likely not used again
 			}
-			// Otherwise the worker sees this when it takes the timeout off the queue, or a producer drops the timeout.
+			// Otherwise the timeout stays until the worker takes it off the queue, or a producer drops it.
 			if to.word.CompareAndSwap(word, end) {
 				t.canceled(to, s, word)
 				return true
@@ -81,7 +81,7 @@ func (to *Timeout) claimReturned() bool {
 	return false
 }
 
-// canceled does the rest after Cancel has ended a timeout. The caller passes the word from before.
+// canceled completes a Cancel that has ended a timeout. The caller passes the word from before.
 func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 	s.canceled.Add(1)
 	// After the compare-and-swap, so that never more than the limit are pending.
@@ -96,8 +96,8 @@ func (t *Timer) canceled(to *Timeout, s *stripe, word uint64) {
 // no call of Canceled is in progress or about to begin.
 //
 // When WaitRunning returns nil after a Cancel, the task, Next and Canceled are not running and will not run, unless the
-// timeout is reset. If the context is done first, WaitRunning returns the context's error. Inside the task, its Next or
-// its Canceled, WaitRunning always waits for the context.
+// timeout is reset. If the context is done first, WaitRunning returns the context's error. Inside the task, its Next or its
+// Canceled, it returns only when the context is done.
 //
 // WaitRunning looks at each running task of the timer, so its cost grows with their number.
 func (to *Timeout) WaitRunning(ctx context.Context) error {

@@ -9,22 +9,22 @@ import (
 // Hooks
 //
 // A hook is a task of the library's own, usually wrapped around the user's task. Its methods are called at events in the
-// life of the timeout. Repeating timeouts, members of a Group, Cancelers, light tasks and Sleep have one. Other timeouts
-// only pay for a bit test. The core knows no kind of hook. It calls the methods below, of the outermost hook, and reads from
-// the word whether a timeout has a hook, or is at work. A hook that wraps another calls its methods in turn. The order is
-// always the same: a member of a Group, a repeating, the hook of a Canceler, the task.
+// life of the timeout. Repeating timeouts, members of a Group, Cancelers, light tasks and Sleep have one. Other timeouts pay
+// only a bit test. The core knows no kind of hook. It reads from the word whether a timeout has a hook, or is at work, and
+// calls the methods of the outermost hook. A hook calls the methods of the hook that it wraps. The order is always the same:
+// a member of a Group, a repeating, the hook of a Canceler, the task.
 
 // A hook is notified of the events in the life of its timeout. Only claim and ran run user code themselves. The other
 // methods block only on locks that are held briefly.
 type hook interface {
-	// putOff is called when the tick of a timeout has come. If the run follows the wall clock and is not due yet, putOff gives
-	// the timeout a later tick. It reports whether the word has changed, by this or meanwhile. Called by the worker or the
-	// runner that has the timeout.
+	// putOff is called when the tick of a timeout has come. If the run follows the wall clock and is not due yet, putOff
+	// gives the timeout a later tick. It reports whether the word has changed, by putOff or otherwise. Called by the worker
+	// or the runner that has the timeout.
 	putOff(to *Timeout, word uint64) bool
 
 	// claim is called by Timeout.claim when the tick in word has passed. One compare-and-swap, from exactly word, makes the
-	// timeout expired, or puts it at work. It returns the new word, and whether that has succeeded. If it has, and claimed is
-	// 0, the runner must not run the task: claim has then armed the timeout again, or ended it.
+	// timeout expired, or puts it at work. If that succeeds, ok is true, and claimed is the new word. If claimed is then 0,
+	// claim has armed the timeout again, or ended it, and the runner must not run the task.
 	claim(to *Timeout, word uint64) (claimed uint64, ok bool)
 
 	// ran is called by the runner when the task of the claimed run is over, also after a panic or a Goexit. The call is a part
@@ -39,9 +39,9 @@ type hook interface {
 	// notices returns the count of the calls of Canceled by which disarmed notifies a Canceler. It returns nil if there is none.
 	notices() *notices
 
-	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout, but not when a claim has made it
-	// expired, nor when Cancel claims what Stop has returned. It is also called when arm has succeeded and arming failed.
-	// After Cancel and Stop, byCancel is true. The caller may be inside the gate or not.
+	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout. It is not called when a claim
+	// has made the timeout expired, nor when Cancel claims what Stop has returned. It is also called when arm has succeeded
+	// and arming failed. After Cancel and Stop, byCancel is true. The caller may be inside the gate or not.
 	disarmed(to *Timeout, byCancel bool)
 
 	// light reports whether the task is light: see package light. It runs without the executor and does not count for
@@ -137,7 +137,7 @@ func (noHook) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
 // A wrapper is a hook that is wrapped around a task.
 type wrapper interface{ wrapped() Task }
 
-// wrap is a hook around a task that may have a hook itself, to which it passes each event.
+// wrap is a hook around a task. It passes each event to the hook of the task, if any.
 type wrap struct{ task Task }
 
 func (w *wrap) inner() hook {
@@ -201,9 +201,9 @@ func (n *notified) notify(to *Timeout) {
 	n.canceler.Canceled(to)
 }
 
-// notices counts the calls of Canceled for one timeout that have not returned, and the calls of Cancel that may make one. So
-// the count stays above 0 from before a Cancel ends the timeout until Canceled has returned. For a Stop, only the call of
-// Canceled counts: see Timeout.WaitRunning.
+// notices counts the unfinished calls of Canceled for one timeout, and the calls of Cancel that may make one. So the count
+// stays above 0 from before a Cancel ends the timeout until Canceled has returned. For a Stop, only the call of Canceled
+// counts: see Timeout.WaitRunning.
 type notices struct {
 	mu   sync.Mutex
 	n    int

@@ -9,25 +9,25 @@ import (
 
 // Near and far
 //
-// At each boundary the worker takes what is urgent: the inboxes, and the timeouts of nurseries that are near: due within
-// nearTime, or two ticks. It leaves the others in their nursery, because most of them are canceled soon.
+// At each boundary the worker takes what is urgent: the inboxes, and the near timeouts of the nurseries, due within nearTime
+// or two ticks. It leaves the others in their nursery, because most of them are canceled soon.
 //
 // Once in sweepTime it sweeps the nurseries, however long a tick is. A sweep empties the slots that lead to no pending
-// timeout. So a canceled timeout stays in a slot for about sweepTime, whatever the producers do. A sweep also takes the
-// timeouts that the sweep before has met too. They are old, and the wheel is cheaper for them.
+// timeout. So a canceled timeout stays in a slot for at most about sweepTime. A sweep also takes the timeouts that the
+// previous sweep has met. They are old, and cheaper in the wheel.
 //
-// The worker may have to take millions. So it takes some at a time, and in between it expires what has come due. At each boundary
-// the round ends, and the next one begins at once, with a look for what is urgent now. What the round has begun with stays where
-// it is, and the next one goes on with it. Inboxes are different. The worker takes all of an inbox at once, and a walk (walk.go)
-// does not find a timeout that was taken and not placed yet. So a round goes on until all of these are placed, and looks for what
-// is urgent at each boundary.
+// The worker may have to take millions. So it takes some at a time, and in between it expires what has come due. At each
+// boundary the round ends, and the next one begins at once, with a look for what is urgent now. The next round continues
+// unfinished work. Inboxes are different. The worker takes all of an inbox at once, and a walk (walk.go) does not find a
+// timeout that was taken and not placed yet. So a round goes on until all of these are placed, and looks for what is urgent
+// at each boundary.
 
 const (
 	sweepTime  = 500 * time.Millisecond
 	checkEvery = 1 << 10 // how many timeouts of each kind, or slots, the worker takes at a time, before it looks at the clock again
 
-	// stacksTime is how long the worker takes further inboxes before it has placed what it took from the others. It bounds how
-	// long a walk waits if producers push faster than the worker takes. Placing even millions takes less.
+	// stacksTime is how long the worker takes more inboxes while it has not placed what it took. So it bounds how long a
+	// walk waits if producers push faster than the worker takes. Placing even millions takes less.
 	stacksTime = 5 * time.Second
 )
 
@@ -38,18 +38,18 @@ type blockAt struct {
 	block int
 }
 
-// A sweep goes through the blocks of a table, and then closes the tables before it, in which only producers that had loaded them
-// before still fill slots.
+// A sweep goes through the blocks of a table, and then closes the older tables. Only producers that have loaded an older
+// table before still fill its slots.
 type sweep struct {
 	ring  *ring
 	table *table
 	next  int // the next block
-	left  int // timeouts that stay in the blocks before
+	left  int // timeouts that stay in the earlier blocks
 }
 
-// drain takes timeouts off the queue and reconciles them, until nothing is left to do, or a boundary has passed and no stacks are
-// left. It reports whether a boundary has passed since its last look for what is urgent. If Stop halts the worker, Stop takes the
-// rest.
+// drain takes timeouts off the queue and reconciles them, until nothing is left, or a boundary has passed and no stacks are
+// left. It reports whether a boundary has passed since its last look for what is urgent. If Stop halts the worker, Stop
+// takes the rest.
 func (w *worker) drain() (passed bool) {
 	if w.lookUp != nil {
 		w.lookUp(true)
@@ -128,8 +128,8 @@ func (w *worker) lookInto(r *ring, t *table) {
 	}
 }
 
-// dequeueUrgent takes some timeouts of inboxes, and as many of near blocks: half of them from the newest, which may be the most
-// urgent, and half from the oldest, so that nothing waits for ever while producers go on.
+// dequeueUrgent takes some timeouts of inboxes, and as many of near blocks. Half are from the newest, which may be the most
+// urgent. Half are from the oldest, so that each gets its turn while producers go on.
 func (w *worker) dequeueUrgent() {
 	for _, oldest := range [2]bool{false, true} {
 		w.dequeueStacks(checkEvery/2, oldest)
@@ -183,7 +183,7 @@ func (w *worker) dequeueBlock(at blockAt, sweeps bool) (left int) {
 		word, bit := to.word.Load(), uint64(1)<<i
 		if word&(statusMask|young|hurried) == pending|young && !(sweeps && met&bit != 0) {
 			if near := w.queue.nearAt(tickOf(word)); !w.mustLook(near) {
-				first = min(first, near) // a Reset to a later tick may follow, but none to an earlier one without another slot
+				first = min(first, near) // a Reset to a later tick may follow; one to an earlier tick fills another slot
 				stays |= bit
 				left++
 				continue
@@ -201,8 +201,7 @@ func (w *worker) dequeueBlock(at blockAt, sweeps bool) (left int) {
 	return left
 }
 
-// sweepOn goes on with a sweep. If a ring has grown, and only a few timeouts are left in it, a small table takes the place of its
-// table.
+// sweepOn continues a sweep. If only a few timeouts are left in a ring that has grown, it replaces the table by a small one.
 func (w *worker) sweepOn() {
 	last := len(w.sweeps) - 1
 	if last < 0 {
@@ -244,8 +243,8 @@ func (w *worker) leftOver() bool {
 	return len(w.stacks)+len(w.near)+len(w.sweeps) > 0
 }
 
-// eachLeft calls f for each timeout that is left in tables, which Stop has taken from the nurseries, and in stacks, to which it has
-// added the inboxes. What near and sweeps lead to is among these.
+// eachLeft calls f for each timeout that is left in tables and in stacks. Stop has taken the tables from the nurseries, and
+// has added the inboxes to stacks. These include what near and sweeps lead to.
 func (w *worker) eachLeft(tables []*table, f func(to *Timeout)) {
 	for i := range w.stacks {
 		for w.stacks[i] != nil {
@@ -261,9 +260,10 @@ func (w *worker) eachLeft(tables []*table, f func(to *Timeout)) {
 
 func (w *worker) dequeueYoung(to *Timeout) { w.dequeue(to, young) }
 
-// dequeue reconciles a timeout that was found in a slot or an inbox, unless the timeout has left the queue before. For a slot, bit
-// is young, and for an inbox it is queued. A slot may lead to a timeout that is on an inbox. If dequeue took it from the slot, it
-// would lose the bit queued while it is linked, and the next push would cut off what lies below it.
+// dequeue reconciles a timeout that was found in a slot or an inbox, unless the timeout has left the queue before. For a
+// slot, bit is young, and for an inbox it is queued. A slot may lead to a timeout that is on an inbox. If dequeue took it
+// from the slot, the timeout would lose the bit queued while it is linked. The next push would then cut off what lies below
+// it.
 func (w *worker) dequeue(to *Timeout, bit uint64) {
 	w.found++
 	for word := to.word.Load(); word&bit != 0; word = to.word.Load() {

@@ -30,9 +30,9 @@ type queue struct {
 // next boundary. The counters count what the goroutines that use the stripe do.
 //
 // The inbox is a stack, linked by Timeout.next. Only a goroutine that has set the bit queued pushes the timeout. The worker
-// clears the bit when it has taken the timeout off. Stop may clear it while the timeout is on the stack, because nobody pushes
-// any more. So a timeout is on one stack at most, and its link belongs to the goroutine that pushes it, then to the stack, and
-// then to the worker.
+// clears the bit when it has taken the timeout off. Stop may clear it while the timeout is on the stack, because nobody
+// pushes any more. So a timeout is on one stack at most. Its link belongs to the goroutine that pushes it, then to the
+// stack, and then to the worker.
 type stripe struct {
 	nursery ring
 	inbox   atomic.Pointer[Timeout] // the top of the stack
@@ -54,8 +54,8 @@ type stripe struct {
 	_ [128 - 10*8 - unsafe.Sizeof(ring{})]byte
 }
 
-// push puts a timeout onto the inbox. The caller has set the bit queued, and is inside the gate. Afterwards, inside or not, it
-// wakes the worker.
+// push puts a timeout onto the inbox. The caller has set the bit queued, and is inside the gate. Then it wakes the worker,
+// inside or outside.
 func (s *stripe) push(to *Timeout) {
 	for {
 		top := s.inbox.Load()
@@ -74,8 +74,8 @@ func (s *stripe) swapInbox() (stack *Timeout) {
 	return s.inbox.Swap(nil)
 }
 
-// waiting returns how many timeouts have been pushed since the inbox was last taken. A push counts a moment after it, so those
-// in progress may be missing, or may count although they have been taken.
+// waiting returns how many timeouts have been pushed since the inbox was last taken. A push counts a moment later, so a push
+// in progress may be missing, or may count although it has been taken.
 func (s *stripe) waiting() uint64 {
 	taken := s.pushedAtTake.Load() // first: pushed was never less
 	return s.pushed.Load() - taken
@@ -103,8 +103,8 @@ func defaultStripes() int { return ceilPowerOfTwo(min(max(2*runtime.GOMAXPROCS(0
 // stripe returns the stripe that the calling goroutine should use now. Any other would be correct too.
 func (q *queue) stripe() *stripe { return &q.stripes[q.seats.Part(len(q.stripes))] }
 
-// needs returns the tick by which the worker must look at the queue: soon if an inbox has timeouts, and otherwise the earliest
-// of the nurseries. It returns Never if it has found each stripe empty, at different moments.
+// needs returns the tick by which the worker must look at the queue: soon if an inbox has timeouts, and otherwise the
+// earliest of the nurseries. It returns Never if it has found all stripes empty, one after another.
 func (q *queue) needs() (tick uint64) {
 	tick = ticks.Never
 	for i := range q.stripes {
@@ -127,7 +127,7 @@ func (s *stripe) accepted() uint64 { return s.armed.Load() + s.nursery.filled.Lo
 // enter enters the gate if it is open, and reports whether it is: see stop.go. Then the caller must call leave.
 func (q *queue) enter(s *stripe) bool {
 	if q.shut.Load() {
-		return false // without this, goroutines that go on would raise inside again and again while Stop waits
+		return false // otherwise goroutines could raise inside again and again while Stop waits
 	}
 	s.inside.Add(1) // before it reads shut again: see Timer.collectPending
 	if q.shut.Load() {

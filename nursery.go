@@ -23,19 +23,19 @@ import (
 //	 canceled | canceled | pending | canceled | new | new | ...     near or old: the worker takes it
 //	   fill       fill      skip       fill
 //
-//   - A slot is a hint. The bit young of the word says that the timeout is in the nursery. It is set once in the life of a
-//     timeout, when that is armed for the first time. A slot that leads to a timeout without the bit is free.
-//   - These clear the bit, each by a compare-and-swap of the word: the worker or Stop, which takes the timeout; the hand, which
-//     drops a canceled one; and Cancel, if the timeout was never reset and not bound, so that the hand need not.
-//   - A Reset to an earlier tick puts the timeout into a second slot, because nobody knows the first one. The bit hurried says
-//     so. The worker takes the timeout in its next round. On an inbox the timeout would wait for the worker even if it is
-//     canceled. Where many goroutines arm, bring forward and cancel, very many would wait there.
+//   - A slot is a hint. The bit young of the word says that the timeout is in the nursery. It is set once, when a timeout is
+//     first armed. A slot that leads to a timeout without the bit is free.
+//   - Four clear the bit, each by a compare-and-swap of the word. The worker and Stop do so to take the timeout, and the
+//     hand to drop a canceled one. Cancel saves the hand this if the timeout was never reset and is not bound.
+//   - A Reset to an earlier tick puts the timeout into a second slot, because its first slot is not known. The bit hurried
+//     says so. The worker takes the timeout in its next round. On an inbox, the timeout would wait for the worker even after
+//     a Cancel. Where many goroutines arm, bring forward and cancel, very many would wait there.
 //   - The hand skips a pending timeout. The worker takes the timeout when it is near or old, or when the worker closes the
 //     table. A goroutine that is preempted anywhere in put delays its own timeout, and no other. A goroutine that is preempted
 //     in worker.wake, which may follow, delays all.
-//   - A lap of the hand begins at slot 0. If more than half of the slots lead to pending timeouts then, by a sample, the ring
-//     gets an empty table of twice the size, which links to the old one, and the worker takes what the old one has. So the
-//     number of slots follows from how many were pending in the ring at once. That is so even if the worker never comes.
+//   - A lap of the hand begins at slot 0. If more than half of a sample of slots then lead to pending timeouts, the ring
+//     gets an empty table of twice the size. It links to the old table, from which the worker takes the timeouts. So the
+//     number of slots follows from how many were pending in the ring at once, even if the worker never comes.
 //   - The worker closes a table that it takes: it swaps each slot for closedSlot. A producer that still uses the table fills a
 //     slot by a compare-and-swap. So either the worker finds its timeout, or it finds the slot closed and tries again in
 //     the table of the ring.
@@ -55,9 +55,9 @@ import (
 //	B. raises ring.by, then reads the table and each block.by    (worker.lookAt); or it closes the table (ring.swapTables)
 //	C. raises block.by, then reads the slots                     (worker.dequeueBlock)
 //
-// A push onto an inbox stands for the steps 1 to 3. So in each line, either the worker reads what the producer has written, or
-// the producer goes on after the worker's write: then it lowers the tick that was raised, or finds the worker idle. B may overwrite
-// step 3. Then step 2 has been done, and B reads block.by next.
+// A push onto an inbox stands for the steps 1 to 3. So in each line, either the worker reads what the producer has written,
+// or the producer's next step follows the worker's write. That step lowers the tick that was raised, or finds the worker
+// idle. B may overwrite step 3. Then step 2 has been done, and B reads block.by next.
 type ring struct {
 	table   atomic.Pointer[table] // nil before the first put, and after the worker has taken the table
 	filled  atomic.Uint64         // timeouts that were armed here; a second slot does not count
@@ -78,7 +78,7 @@ type table struct {
 // A block says what the worker has to do with some slots.
 type block struct {
 	by  atomic.Uint64 // the worker must look at them by this tick; Never when a look has found that nothing stays
-	met atomic.Uint64 // a bit for each slot whose timeout a sweep has met; one that comes there during the sweep may get the bit too
+	met atomic.Uint64 // a bit for each slot whose timeout a sweep has met; a timeout that comes during the sweep may count as met
 
 	inNear bool // it is in worker.near; owned by the worker
 }
@@ -87,7 +87,7 @@ const (
 	blockSize = 64
 	minSlots  = 4 * blockSize // of a table
 
-	soon = 1 // for ring.by, block.by and wakeFor: by the next boundary. A worker that would not come there comes now
+	soon = 1 // for ring.by, block.by and wakeFor: by the next boundary, or now if the worker would not come there
 
 	yieldEvery = 1 << 8 // slots, or pushes onto an inbox, from one call of yielding.yieldTo to the next
 )
@@ -107,11 +107,12 @@ func newTable(slots int) *table {
 
 // put puts a timeout whose bit young is set into a slot, so that the worker looks at it by a tick.
 //
-//   - Second: the timeout has a slot already, so it does not count as armed. See Timeout.putAgain.
-//   - Yields: the caller should call yielding.yieldTo. Not in a Reset: it may be inside the gate, and Stop would wait for it.
-//   - Uncontended: no other goroutine has armed a timeout in the ring meanwhile. Otherwise the caller should call seats.Move, so
-//     that it uses another stripe the next time.
-//   - Not ok: the timer is stopped, and no slot was filled.
+//   - If second is true, the timeout has a slot already and does not count as armed: see Timeout.putAgain.
+//   - If yields is true, the caller should call yielding.yieldTo. A Reset does not: it may be inside the gate, for which
+//     Stop waits.
+//   - If uncontended is false, another goroutine has armed a timeout in the ring meanwhile. Then the caller should call
+//     seats.Move, to use another stripe the next time.
+//   - If ok is false, the timer is stopped, and no slot was filled.
 func (r *ring) put(to *Timeout, by uint64, second bool) (yields, uncontended, ok bool) {
 	for {
 		t := r.table.Load()
@@ -144,11 +145,11 @@ func (r *ring) put(to *Timeout, by uint64, second bool) (yields, uncontended, ok
 // the ring has, or may have, another table now.
 func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint64, found bool) {
 	last := uint64(len(t.slots) - 1)
-	// Where many slots in a row lead to pending timeouts, the strides become longer, so that no call takes long. They are odd, so
-	// in the end they come to each slot.
+	// Where many slots in a row lead to pending timeouts, the strides become longer, so that each call is short. Odd strides
+	// come to each slot in the end.
 	for stride, looks := uint64(1), 0; ; looks++ {
 		i := (hand + skipped) & last
-		if i < stride && r.grow(t) { // the hand is at slot 0, or has skipped it; it moves by one slot for each timeout, so it comes there in each lap
+		if i < stride && r.grow(t) { // the hand is at slot 0, or has skipped it; it moves by one slot for each timeout, so it does so in each lap
 			return 0, false
 		}
 		if looks%blockSize == blockSize-1 && stride < last/8 {
@@ -164,7 +165,7 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 		// From here on the slot is free: this timeout is never young again. A second slot that is filled late may lead to it
 		// once more, which does no harm.
 		case !t.slots[i].CompareAndSwap(there, to): // step 1 of ring
-			hand++ // it does not count as skipped: if another goroutine has filled it, that counts it
+			hand++ // not skipped: if another goroutine has filled the slot, it counts the slot
 			continue
 		}
 		b := &t.blocks[i/blockSize]
@@ -172,7 +173,7 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 			b.met.And(^met)
 		}
 		lower(&b.by, by) // step 2
-		// Step 3, even if the tick of the block was low enough: another producer may have lowered that, and not this yet.
+		// Step 3, even if step 2 has changed nothing: another producer may have lowered block.by, and not ring.by yet.
 		lower(&r.by, by)
 		return skipped, true
 	}
@@ -186,7 +187,7 @@ func (to *Timeout) dropCanceled() bool {
 }
 
 // grow is called when a lap begins. If more than half of the slots lead to pending timeouts, it makes a table of twice the
-// size, and reports that the ring has another table now.
+// size and returns true: the ring has another table now.
 func (r *ring) grow(t *table) bool {
 	if t.pending(64) <= len(t.slots)/2 {
 		return false
@@ -195,7 +196,7 @@ func (r *ring) grow(t *table) bool {
 	return true
 }
 
-// replace puts an empty table in the place of the table t, to which it links, and returns it. If another goroutine has replaced t
+// replace replaces the table t by an empty one, which links to t, and returns it. If another goroutine has replaced t
 // before, replace returns t.
 func (r *ring) replace(t *table, slots int) *table {
 	instead := newTable(slots)
@@ -206,8 +207,8 @@ func (r *ring) replace(t *table, slots int) *table {
 	return t
 }
 
-// pending returns about how many slots of a table lead to pending timeouts of the nursery. It reads at most n slots. They are
-// spread over the table by Fibonacci hashing, so that no pattern of the program's hides the others.
+// pending returns about how many slots of a table lead to pending timeouts of the nursery. It reads at most n slots. They
+// are spread over the table by Fibonacci hashing, so that no pattern of the program distorts the sample.
 func (t *table) pending(n int) (found int) {
 	all := len(t.slots)
 	shift := bits.LeadingZeros64(uint64(all - 1))
@@ -236,7 +237,7 @@ func (r *ring) needs() uint64 {
 	return by
 }
 
-// each calls f for each timeout to which a slot leads, also those of older tables, until f returns false.
+// each calls f for each timeout to which a slot of any table leads, until f returns false.
 func (r *ring) each(f func(to *Timeout) (more bool)) {
 	for t := r.table.Load(); t != nil; t = t.older.Load() {
 		for i := range t.slots {
@@ -263,7 +264,7 @@ func (t *table) andOlder() (all []*table) {
 	return all
 }
 
-// close closes up to n more slots, and calls take for each timeout to which one has led. It reports whether all are closed.
+// close closes up to n more slots, and calls take for each timeout that it finds there. It reports whether all are closed.
 // Called by the worker for a table that has been replaced, or by Stop.
 func (t *table) close(n int, take func(to *Timeout)) (closed bool) {
 	for ; n > 0 && t.closed < len(t.slots); n-- {

@@ -127,18 +127,18 @@ func WithMaxPending(n int) Option {
 // timeout that waits for its turn is pending. The limit does not count Sleep, nor the timers and tickers of package
 // clock.
 //
-// A task must not wait for another task of the timer, such as a timeout of its own. If n tasks do, they wait forever.
+// A task must not wait for another task of the timer, such as a timeout of its own. If n tasks do so, they wait forever.
 // In a task use clock.AfterFunc on the same timer, or a second timer.
 //
-// If a Reset comes at the moment at which a task is started, the timer may keep the timeout in memory after its end,
-// until the tasks that wait before it have been started. Under a limit or an executor that may take long.
+// If a Reset races with the start of a task, the timer may keep the ended timeout in memory until the tasks queued before
+// it have been started. Under a limit or an executor that may take long.
 func WithMaxConcurrency(n int) Option {
 	return func(c *config) { c.concurrency = n }
 }
 
-// WithExecutor makes submit run the tasks. The function submit may be the method of a goroutine pool. It must arrange
-// for run to be called exactly once, soon, on any goroutine. Each call of run runs one due task, whichever has waited
-// longest, or none if none is left. With nil, the default, tasks run on goroutines of the timer.
+// WithExecutor makes submit run the tasks. The function submit may be the method of a goroutine pool. It must arrange for
+// run to be called exactly once, soon, on any goroutine. Each call of run runs the due task that has waited longest, if
+// there is one. With nil, the default, tasks run on goroutines of the timer.
 //
 // Calls of submit share goroutines. So submit must not leave its thread locked, nor call debug.SetPanicOnFault. A call
 // of runtime.Goexit in submit counts as an error.

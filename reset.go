@@ -120,9 +120,9 @@ func (to *Timeout) moveTo(tick, word, now uint64) bool {
 //	never armed                                  revive, armEnded   fills its first slot             yes
 //	unarmed or ended otherwise                   revive, armEnded   fills a second slot, or pushes   yes
 //
-// If the tick does not lie ahead, it becomes the next one, with one exception. A pending timeout that stays in its first
-// slot or in a bucket may get a tick that has passed. The worker comes by the old tick, which is not later, and finds the
-// timeout due.
+// A tick that does not lie ahead becomes the next one, with one exception. A pending timeout that stays in its first slot or
+// in a bucket may get a tick that has passed. The worker comes by the old tick, which is not later, and finds the timeout
+// due.
 func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error) {
 	t := to.timer
 	for {
@@ -167,13 +167,13 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 
 // stays reports whether a timeout may stay where it is when it is reset to tick, so that only its word changes.
 //
-//   - On an inbox, and in a second slot, it may: the worker takes it in its next round, and the caller wakes the worker in time.
-//   - In its first slot it may if the tick is not earlier, because the worker looks there by the old tick. That also holds for
-//     one that was canceled, until it is dropped. Dropping it changes the word, and then the compare-and-swap of the caller
-//     fails.
-//   - In a bucket it may if the tick is not earlier and the worker has not reached the old one, where it reads the word. If the
-//     worker comes there first, a runner checks it: see rule 3 of timeout.go. While its task runs, repeating.rearm reads the
-//     word when the run is over.
+//   - On an inbox or in a second slot, it may: the worker takes it in its next round, and the caller wakes the worker in
+//     time.
+//   - In its first slot, it may if the tick is not earlier, because the worker looks there by the old tick. So may a
+//     canceled timeout, until it is dropped. Dropping changes the word, so the caller's compare-and-swap fails.
+//   - In a bucket, it may if the tick is not earlier and the worker has not reached the old one. There the worker reads the
+//     word. If it has read the word before, a runner checks the tick: see rule 3 of timeout.go. While its task runs,
+//     repeating.rearm reads the word when the run is over.
 func (t *Timer) stays(word, tick uint64) bool {
 	switch old := tickOf(word); {
 	case word&(queued|hurried) != 0:
@@ -189,10 +189,10 @@ func (t *Timer) stays(word, tick uint64) bool {
 // below. If ok is false, the word has changed meanwhile, or there is an error.
 const (
 	notNeeded  = math.MaxUint64 // the worker comes in time anyway; ticks.Never would wake one that rests
-	checkInbox = 0              // as soon, and the caller calls relieveInbox
+	checkInbox = 0              // like soon, and the caller calls relieveInbox
 )
 
-// setTick makes a timeout pending at tick that stays where it is.
+// setTick makes a timeout pending at tick, where it is.
 func (to *Timeout) setTick(word, tick uint64) (wake uint64, ok bool) {
 	ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved)
 	if word&(queued|hurried) == 0 {
@@ -216,8 +216,8 @@ func (to *Timeout) requeue(word, tick uint64) (wake uint64, ok bool, err error) 
 	return wake, ok, nil
 }
 
-// putAgain makes a timeout pending at tick that does not stay where it is. It puts a young one into a second slot, because the
-// worker looks at the first one in time only for the old tick, and pushes others onto an inbox.
+// putAgain makes a timeout pending at tick, in another place. A young timeout gets a second slot, because the worker looks
+// at the first slot in time only for the old tick. Any other goes onto an inbox.
 func (to *Timeout) putAgain(s *stripe, word, tick uint64) (wake uint64, ok bool) {
 	if word&young == 0 {
 		if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|queued); ok {
@@ -228,10 +228,10 @@ func (to *Timeout) putAgain(s *stripe, word, tick uint64) (wake uint64, ok bool)
 	if ok = to.word.CompareAndSwap(word, pendingAt(word, tick)|moved|hurried); ok {
 		s.nursery.put(to, soon, true) // if the worker or Stop has taken the timeout, the slot leads to one that is not young, and counts as free
 	}
-	return tickOf(to.word.Load()), ok // another Reset may have relied on this one, and have changed only the word
+	return tickOf(to.word.Load()), ok // another Reset may have relied on this one, and only changed the word
 }
 
-// revive makes a timeout pending at tick that is unarmed or has ended. It also takes a slot of the limit and calls the hook.
+// revive makes an unarmed or ended timeout pending at tick. It also takes a slot of the limit and calls the hook.
 func (to *Timeout) revive(word, tick uint64) (wake uint64, ok bool, err error) {
 	t := to.timer
 	s := t.queue.stripe()
@@ -285,10 +285,10 @@ const (
 	maxOnInboxes = 1 << 16
 )
 
-// relieveInbox keeps the inboxes bounded where timeouts that have ended are armed and canceled again. Otherwise they would wait
-// there until the next boundary, and a tick may be long. If the inbox of the caller is full, relieveInbox starts a round. It may
-// also yield the processor to the round: see yielding. That has a backoff, in which producers may be faster than the worker. So
-// beyond maxOnInboxes they yield in any case: see TestArmedAgainByMany.
+// relieveInbox keeps the inboxes bounded where ended timeouts are armed and canceled again. Otherwise these would wait there
+// until the next boundary, and a tick may be long. If the inbox of the caller is full, relieveInbox starts a round. It may
+// also yield the processor to the round. During the backoff of yielding, producers may be faster than the worker. So beyond
+// maxOnInboxes they always yield: see TestArmedAgainByMany.
 func (t *Timer) relieveInbox() {
 	s := t.queue.stripe() // most often the one that was pushed to
 	s.checked.Store(s.pushed.Load())
@@ -310,7 +310,7 @@ func (to *Timeout) armEnded(s *stripe, word, tick uint64) (wake uint64, ok bool)
 	t := to.timer
 	for ; status(word) != pending; word = to.word.Load() {
 		switch {
-		case neverArmed(word): // only once in its life is the bit young set: see ring.fill
+		case neverArmed(word): // young is set only once in the life of a timeout: see ring.fill
 			if !to.word.CompareAndSwap(word, pendingAt(word, tick)|young) {
 				continue
 			}

@@ -20,8 +20,8 @@ func (t *Timer) ScheduleAtFixedRate(task Task, initialDelay, period time.Duratio
 	return t.byPeriod("ScheduleAtFixedRate: period", task, initialDelay, period, false)
 }
 
-// ScheduleWithFixedDelay is like ScheduleAtFixedRate, except that each run is due when delay has passed since the end of
-// the one before.
+// ScheduleWithFixedDelay is like ScheduleAtFixedRate, except that each run is due when delay has passed since the end of the
+// previous run.
 func (t *Timer) ScheduleWithFixedDelay(task Task, initialDelay, delay time.Duration) (*Timeout, error) {
 	return t.byPeriod("ScheduleWithFixedDelay: delay", task, initialDelay, delay, true)
 }
@@ -32,7 +32,7 @@ type Schedule interface {
 	// time. Later it is the time at which the last run was due. For a pause after a run, such as a backoff, return
 	// time.Now().Add(pause). Its monotonic reading makes it a pause.
 	//
-	// The location of prev is time.Local in the first call, and then that of the time that Next returned last.
+	// In the first call, the location of prev is time.Local. Later it is that of the time that Next returned last.
 	//
 	// If runs were missed, or the wall clock is set back, Next is called again, with the present time. Next is not
 	// called after a run during which the timeout was canceled or reset. A panic in Next ends the schedule.
@@ -73,7 +73,7 @@ func (t *Timer) byPeriod(what string, task Task, initialDelay, period time.Durat
 	return t.newTimeout(r, hooked, t.clock.Due(elapsed, initialDelay))
 }
 
-// bySchedule returns the hook of a timeout with a schedule. Its method first comes next.
+// bySchedule returns the hook of a timeout with a schedule. The caller calls its method first next.
 func bySchedule(task Task, schedule Schedule) (*repeating, error) {
 	task, _ = prepareTask(task)
 	if task == nil {
@@ -121,11 +121,11 @@ type repeating struct {
 	jitter   jitter        // of the schedule, or of the period
 	period   time.Duration // from one run to the next
 	fromEnd  bool          // the period counts from the end of a run
-	skips    bool          // Every: one run makes up for all that were missed
+	skips    bool          // Every: one run makes up for all missed runs
 	run      *wallRun      // by a schedule; nil by period
 
 	tick  uint64        // the tick for which to arm the timeout: see next
-	begun uint64        // not by a fixed rate or delay: the tick in which the timeout was claimed last, or 0
+	begun uint64        // by a schedule or Every: the tick in which the timeout was claimed last, or 0
 	exact time.Duration // by period, unless fromEnd: the exact time of the next run without jitter, counted from New
 	delay time.Duration // by period: the jitter of that run
 	at    time.Time     // by a schedule: the time that it returned for that run, without jitter
@@ -136,7 +136,7 @@ func (r *repeating) putOff(to *Timeout, word uint64) bool {
 	return r.run != nil && word&moved == 0 && r.run.putOff(to, word)
 }
 
-// dueTick is that of the run by the wall clock, even if the timeout is armed for a step before.
+// dueTick is the tick of the run by the wall clock, even if the timeout is armed for an earlier step.
 func (r *repeating) dueTick(to *Timeout, word uint64) uint64 {
 	if r.run == nil || word&(moved|atWork) != 0 || status(word) == expired || to.timer.clock.Foreign() {
 		return tickOf(word)
@@ -144,8 +144,8 @@ func (r *repeating) dueTick(to *Timeout, word uint64) uint64 {
 	return max(tickOf(word), r.run.dueTick(to.timer))
 }
 
-// claim puts the timeout at work. If it was reset, further runs count from the tick that it was moved to. If the wall clock
-// was set back, claim asks the schedule again instead.
+// claim puts the timeout at work. After a Reset, further runs count from its tick. If the wall clock was set back, claim
+// asks the schedule again instead.
 func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
 	if r.putOff(to, word) {
 		return 0, false // Timeout.claim reads the word again, and finds a later tick
@@ -162,7 +162,7 @@ func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
 		if r.skips {
 			r.begun = c.Now()
 			late := max(c.Boundary(r.begun)-r.exact-r.delay, 0)
-			r.exact += late / r.period * r.period // this run makes up for those that came due before it was started
+			r.exact += late / r.period * r.period // this run makes up for all that came due before its start
 		}
 		return claimed, true
 	}
@@ -183,8 +183,8 @@ func (r *repeating) claim(to *Timeout, word uint64) (claimed uint64, ok bool) {
 	return claimed, true
 }
 
-// timeOf returns the time of a tick, for Next. It has no monotonic reading. So the sum of it and a duration has none either,
-// and does not count as a pause.
+// timeOf returns the time of a tick, for Next. The time has no monotonic reading, so its sum with a duration does not count
+// as a pause.
 func (r *repeating) timeOf(t *Timer, tick uint64) time.Time {
 	return r.inZone(t.wall.At(t.clock.TimeOf(tick)))
 }
@@ -245,9 +245,8 @@ func (r *repeating) next(t *Timer) (more bool) {
 	return true
 }
 
-// notBefore returns the tick for a run that was due before. This is the current tick, so that the run follows at once. If
-// a run has begun in the current tick already, or no run has begun at all, this is the next tick. A fixed rate has no
-// such limit.
+// notBefore returns the tick for an overdue run: the current tick, so that the run follows at once. It returns the next tick
+// if a run has begun in the current one, or none has begun at all. A fixed rate has no such limit.
 func (r *repeating) notBefore(c *ticks.Clock) uint64 {
 	now := c.Now()
 	if r.begun == now || r.begun == 0 {
@@ -284,8 +283,8 @@ func (r *repeating) asks() (schedule any, since time.Duration) {
 	return r.schedule, since
 }
 
-// plan sets the tick of the run for which the schedule has returned the time next, and which is due then, or later by the
-// jitter. The schedule continues from the time next, not from the start of the run, which may be late.
+// plan sets the tick of the run for which the schedule has returned the time next. The time due is later by the jitter. The
+// schedule continues from next, not from the start of the run, which may be late.
 func (r *repeating) plan(t *Timer, next, due time.Time) {
 	tick, passed := r.run.plan(t, due, r.at)
 	r.tick, r.at = tick, next.Round(0) // see timeOf
@@ -305,7 +304,7 @@ func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 	after := word &^ (atWork | moved)
 	if status(word) != pending {
 		if ok = to.word.CompareAndSwap(word, after); ok && over {
-			s.runOver(true) // there is no next run: it was canceled, or returned by Stop
+			s.runOver(true) // no next run: Cancel or Stop has ended the timeout
 		}
 		return false, ok
 	}
@@ -406,8 +405,8 @@ func (j jitter) add(next, prev time.Time) time.Time {
 	return next.Add(j.of(next.Sub(prev)))
 }
 
-// of returns the jitter of a run that is due when gap has passed since the run before. The sum of gap and jitter fits a Duration.
-// Adding the sum to a time may overflow once. The result is then negative.
+// of returns the jitter of a run that is due when gap has passed since the run before. The sum of gap and jitter fits a
+// Duration. Adding the sum to a time may overflow once. The result is then negative.
 func (j jitter) of(gap time.Duration) time.Duration {
 	sum := gap
 	for _, fraction := range j {

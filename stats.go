@@ -16,9 +16,9 @@ type Stats struct {
 
 	KeysWaiting int // keys of package keyed that have expired, and wait for keyed.WithConcurrency; they are not pending
 
-	Accepted uint64 // timeouts armed: new ones, ones reset when not pending, and the next runs of repeating ones
-	// Tasks started. A run of a repeating timeout counts when it is over. If the wall clock was set back when a run came due,
-	// Next is asked again instead of the run. If Next then ends the schedule, this counts too, without a task.
+	Accepted uint64 // timeouts armed: by new ones, by a Reset when not pending, and by next runs of repeating ones
+	// Tasks started. A run of a repeating timeout counts when it is over. If the wall clock was set back when a run came
+	// due, Next is called instead. If Next then ends the schedule, that counts too, without a task.
 	Expired  uint64
 	Canceled uint64 // timeouts ended by Cancel, and those of Sleep and package clock that Stop ended
 	Returned uint64 // timeouts returned by Stop

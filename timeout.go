@@ -13,17 +13,17 @@ import (
 //
 // This is the first step of "Reading the code" in CONTRIBUTING.md, which has the other steps and a glossary.
 //
-// Producers are the goroutines that call the methods. The worker is the one goroutine that turns the wheel, in rounds: at a tick
-// boundary it takes timeouts off the queue, and hands over those that are due. Runners are the goroutines that run tasks.
+// Producers are the goroutines that call the methods. The worker is the one goroutine that turns the wheel, in rounds: at a
+// tick boundary it takes timeouts off the queue, and hands over due ones. Runners are the goroutines that run tasks.
 //
 //	NewTimeout ----> nursery --+
 //	                           +--> worker --> bucket of the wheel --> list of due timeouts --> runner --> the task
 //	Reset, Cancel -> inbox ----+
 //
-// The first Reset of a bound timeout puts it into a nursery, as NewTimeout does. A Reset to an earlier tick puts a timeout of a
-// nursery into a second slot. The queue is what lies before the worker: for each stripe a nursery, a ring of slots where most
-// timeouts are canceled before the worker comes (nursery.go), and an inbox, a stack (mpsc.go). The list and the runners are in
-// internal/pool. The gate (stop.go) lets producers push onto inboxes until Stop shuts it.
+// The first Reset of a bound timeout puts it into a nursery, as NewTimeout does. A Reset to an earlier tick puts a timeout
+// of a nursery into a second slot. The queue has what the worker has yet to take. Each stripe of it has a nursery, a ring of
+// slots where most timeouts are canceled before the worker comes (nursery.go), and an inbox, a stack (mpsc.go). The list and
+// the runners are in internal/pool. The gate (stop.go) lets producers push onto inboxes until Stop shuts it.
 
 // The word
 //
@@ -64,13 +64,12 @@ const (
 	canceled = 3 // ended by Cancel; one whose task is light (hook.go) also by Stop
 )
 
-// Each Reset sets the bit moved, except for the first one of a bound timeout. The claim of a repeating timeout clears it. A
-// Reset during the run sets it again. Then the timeout is armed with it for the next run, unless it has ended meanwhile. These
-// three read it:
+// Each Reset sets the bit moved, except the first Reset of a bound timeout. The claim of a repeating timeout clears the bit,
+// and a Reset during the run sets it again. The next run of the timeout then has the bit. These three read it:
 //
 //   - Cancel: a timeout that was reset, or bound, stays in its nursery, because it is likely to be reset again.
 //   - worker.reconcile: if the bit is set, the tick may have passed when the Reset set it, and then the worker is not late.
-//   - repeating: the runs after this one count from the tick, and this one does not follow the wall clock.
+//   - repeating: if the bit is set, later runs count from the tick, and this run does not follow the wall clock.
 
 // Where a timeout is
 //
@@ -82,7 +81,7 @@ const (
 //	none, ended       none that matters: a slot, a bucket, a list or a runner that still leads to it drops it
 //	young, ended      its slot, or both if it is hurried, until a producer or the worker drops it
 //	queued, ended     as queued, and the worker drops it. A claim does not clear the bit, so its task may be running
-//	atWork            the runner that runs its task, also if it has ended, and perhaps a bucket or a list, where it does nothing
+//	atWork            the runner that runs its task, even if it has ended, and perhaps a bucket or a list, where it does nothing
 //	atWork, queued    the same, and an inbox. The worker takes it from there, and leaves it to the runner
 //
 // Other combinations of these bits do not occur. A slot of a nursery is a hint: it may still lead to a timeout that has left
@@ -91,18 +90,18 @@ const (
 //
 // The rest of the package relies on these rules:
 //
-//  1. A goroutine that sets young fills a slot, and one that sets queued pushes. One that finds either bit set only changes the
-//     word. There is one exception: a Reset of a young timeout to an earlier tick sets hurried and fills a second slot. The
-//     worker or Stop takes the timeout off the queue. Taking it clears the bits in the compare-and-swap that reads the rest of
-//     the word. For a canceled timeout in a nursery, its Cancel or a producer may do this too (nursery.go). If the worker finds
-//     a queued timeout in a slot, it leaves it on its inbox: see worker.dequeue.
-//  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, this timeout
-//     may be late, and no other. (If it is preempted in worker.wake, which it may call after that, all are late.) NewTimeout
+//  1. A goroutine that sets young fills a slot, and one that sets queued pushes. If either bit is set, a goroutine only
+//     changes the word. The exception is a Reset of a young timeout to an earlier tick, which sets hurried and fills a
+//     second slot. The worker or Stop takes the timeout off the queue. Taking it clears the bits in the compare-and-swap
+//     that reads the rest of the word. For a canceled timeout in a nursery, its Cancel or a producer may do this too
+//     (nursery.go). If the worker finds a queued timeout in a slot, it leaves it on its inbox: see worker.dequeue.
+//  2. Only a goroutine inside the gate (stop.go) sets queued and pushes the timeout. If it is preempted in between, only
+//     this timeout may be late. (If it is preempted in worker.wake, which it may call after that, all are late.) NewTimeout
 //     needs no gate: if Stop has closed the slots, NewTimeout drops its timeout, which no other goroutine knows.
-//  3. A pending timeout that is not on the queue is in at least one of three places: in a bucket at a tick not later than its
-//     own, on a list of due timeouts, or with the worker or a runner. The tick of the timeout may be later than the one that
-//     has brought it there, because a Reset has set it, or it was put off (wall.go). Then the worker that visits the timeout
-//     places it for the later tick, and a runner that has it queues it.
+//  3. A pending timeout that is not on the queue is in at least one of three places: in a bucket at a tick not later than
+//     its own, on a list of due timeouts, or with the worker or a runner. A Reset, or putOff (wall.go), may have given the
+//     timeout a later tick since then. In that case the worker that visits the timeout places it for the later tick, and a
+//     runner that has it queues it.
 //  4. A runner claims a timeout only if the boundary of the tick in the word has passed. After a Reset, the worker may
 //     put a timeout on the list while a runner still has it: one of the two claims wins, and neither is early.
 //  5. A timeout at work is not claimed, and an entry for it in a bucket or on a list has no effect. So its runs never
@@ -166,8 +165,8 @@ func (f plainFunc) Run(*Timeout) { f() }
 // has ended. Clear the other fields of the struct instead. Resetting a copy, or canceling a pending copy, panics in
 // most cases.
 //
-// The library keeps neither the handle nor the task for longer than two seconds after the end of the timeout, or two ticks if
-// these are longer. [WithMaxConcurrency] describes an exception.
+// The library drops the handle and the task within two seconds after the end of the timeout, or two ticks if these are
+// longer. [WithMaxConcurrency] describes an exception.
 type Timeout struct {
 	// Immutable after NewTimeout, or Bind.
 	timer *Timer
@@ -184,15 +183,15 @@ type Timeout struct {
 	next *Timeout
 }
 
-// listed is the bit of Timeout.bucket that says that the worker has put the timeout on the list of its pool last, at position
-// pos, not that it is still there: a runner may have taken it off. The other bits say when that was: see listedAt.
+// listed is the bit of Timeout.bucket that is set if the worker last put the timeout on the list of its pool, at position
+// pos. A runner may have taken the timeout since then. The other bits say when it was listed: see listedAt.
 const listed = 1 << 31
 
 // isListed reports whether listed is set. Called by the owner of bucket.
 func (to *Timeout) isListed() bool { return to.bucket&listed != 0 }
 
-// listedAt returns the value of Timeout.bucket for a timeout that is put on the list of its pool now. It counts milliseconds, up
-// to 24 days. So a longer wait seems to begin again.
+// listedAt returns the value of Timeout.bucket for a timeout that is put on the list of its pool now. It counts
+// milliseconds, and wraps around after 24 days.
 func listedAt(elapsed time.Duration) uint32 { return listed | uint32(elapsed/time.Millisecond) }
 
 // sinceListed returns how long a timeout has been on the list of its pool. Called by the worker.
@@ -217,7 +216,7 @@ func (to *Timeout) panicOverwritten() {
 // ring.put, whose compare-and-swap makes the timeout known.
 func (to *Timeout) wordPtr() *uint64 { return (*uint64)(unsafe.Pointer(&to.word)) }
 
-// checkNil panics if the timeout is nil, as that of NewTimeout is when it returns an error.
+// checkNil panics if the timeout is nil, as NewTimeout returns it with an error.
 func (to *Timeout) checkNil() {
 	if to == nil {
 		panic("hashedwheel: nil Timeout: the call that should have armed it has returned an error")

@@ -17,7 +17,7 @@ var (
 	// ErrStopped is returned when a timeout is armed after Stop.
 	ErrStopped = errors.New("hashedwheel: timer is stopped")
 
-	// ErrTooManyPending is returned when a timeout is armed while as many are pending as WithMaxPending allows.
+	// ErrTooManyPending is returned when arming a timeout would exceed the limit of WithMaxPending.
 	ErrTooManyPending = errors.New("hashedwheel: too many pending timeouts")
 
 	// ErrNilTask is returned for a nil Task, TaskFunc or function.
@@ -84,9 +84,9 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 // NewTimeoutAt is like NewTimeout, with a deadline instead of a delay. A deadline that has passed counts as a delay of
 // zero. The zero Time is an error, because in other packages it means that there is no deadline.
 //
-// If the deadline has a monotonic reading, as a result of time.Now and Add has, NewTimeoutAt reads the clock only to
-// wake the timer, to check a deadline that seems to have passed, and in one of some 256 calls. If the deadline has
-// none, NewTimeoutAt compares it with the wall clock once. Setting the wall clock later has no effect.
+// The result of time.Now and Add has a monotonic reading. For such a deadline, NewTimeoutAt reads the clock only to wake the
+// timer, to check a deadline that seems to have passed, and in one of some 256 calls. It compares any other deadline with
+// the wall clock once. Setting the wall clock later has no effect.
 //
 // If only one of the caller and the timer is in a synctest bubble, NewTimeoutAt may panic. The timeout may be armed all
 // the same.
@@ -136,8 +136,8 @@ func (t *Timer) newTimeout(task Task, bits, tick uint64) (*Timeout, error) {
 	return to, nil
 }
 
-// refuse counts a call that has got no slot of the limit, or has found the timer stopped, and returns its error. Slots may be in
-// use although the timer is stopped, because other calls take them before they see that.
+// refuse counts a call that finds no free slot of the limit, or the timer stopped, and returns its error. Slots may be in
+// use after Stop, because other calls take them before they notice it.
 func (t *Timer) refuse() error {
 	if t.queue.shut.Load() {
 		t.refusedStopped.Add(1)
@@ -153,8 +153,8 @@ func (t *Timer) isPast(tick uint64) bool {
 }
 
 // ahead returns the tick if it lies ahead, and otherwise the next tick. If the progress or the state of the worker shows
-// that it does, ahead reads no clock. A tick that the worker has not reached because it is late counts as ahead. The
-// worker comes to that tick in its next round.
+// that the tick lies ahead, ahead reads no clock. A tick that the worker has not reached because it is late counts as ahead.
+// The worker comes to that tick in its next round.
 func (t *Timer) ahead(tick uint64) uint64 {
 	if t.worker.progress.isBefore(tick) {
 		return tick

@@ -8,9 +8,9 @@ import (
 
 // Runs by the wall clock
 //
-// A timer counts monotonic time, which is never set, and which on Linux stands still while the machine sleeps. So a run
-// that is due at a time of the wall clock is armed for a minute ahead at most. Its tick is its own, or that of the next
-// step if that comes first. When the tick has come, the wall clock decides:
+// A timer counts monotonic time, which is never set, and which on Linux stands still while the machine sleeps. So a run that
+// is due at a time of the wall clock is armed for a minute ahead at most. The tick is that of the run, or of the next step
+// if that comes first. When the tick has come, the wall clock decides:
 //
 //	the run is      the worker, or a runner before its claim   the runner that has claimed the timeout
 //	not due yet     puts it off, to a later tick
@@ -19,16 +19,16 @@ import (
 //
 // These rules hold:
 //
-//   - Set back means that the clock shows a time before the one from which the schedule has counted, by more than tolerance. Such a
+//   - Set back means that the clock is behind the time from which the schedule has counted, by more than tolerance. Such a
 //     run is not put off. So if a run that is not due yet is claimed, the clock was set back.
-//   - All runs of a timer have the same steps, so it wakes up once a minute for all of them.
+//   - All runs of a timer have the same steps, so the timer wakes up once a minute for all of them.
 //   - Putting a run off changes only the tick in the word, as a Reset to a later tick may do. But no counter counts it,
 //     and the bit moved stays clear.
 //   - A Reset asks for a delay, not for a time of the wall clock. So the wall clock decides nothing while the bit moved is
 //     set, or after a pause.
 
-// tolerance is how late a run may be, besides a tick, because the machine is busy, and how far the clock may be set back by a
-// correction. Neither changes the times of the schedule.
+// tolerance is how late a busy machine may start a run, besides a tick, and how far a correction may set back the clock.
+// Neither changes the times of the schedule.
 const tolerance = time.Second
 
 // A wallRun is the next run of a timeout whose schedule has no fixed interval.
@@ -43,8 +43,8 @@ type wallRun struct {
 	asked atomic.Int64 // when the call of Schedule.Next began that is in progress on a runner; 0 if none is; shared
 }
 
-// plan plans the next run, for which the schedule has counted from since. It returns the tick for which to arm the timeout. If
-// the time of the run has passed, it returns true, and the tick is the first one at or after that time. Called while the
+// plan plans the next run, for which the schedule has counted from since. It returns the tick for which to arm the timeout.
+// If the time of the run has passed, passed is true, and the tick is the first one at or after that time. Called while the
 // timeout is at work, or before it is armed.
 func (run *wallRun) plan(t *Timer, due, since time.Time) (tick uint64, passed bool) {
 	now := time.Now() // both readings at once
@@ -69,8 +69,8 @@ func (run *wallRun) plan(t *Timer, due, since time.Time) (tick uint64, passed bo
 // hasMonotonic reports whether a time has a monotonic reading, as a sum of time.Now and a duration has.
 func hasMonotonic(at time.Time) bool { return at != at.Round(0) }
 
-// putOff puts a run off that is not due yet. It reports whether it has done so, or the word has changed. Called by the worker or
-// the runner that has the timeout, if its tick has passed and the bit moved is clear.
+// putOff puts off a run that is not due yet. It reports whether it has, or the word has changed. Called by the worker or the
+// runner that has the timeout, if its tick has passed and the bit moved is clear.
 func (run *wallRun) putOff(to *Timeout, word uint64) bool {
 	t, now := to.timer, time.Now()
 	wall, elapsed := t.wall.At(now), t.clock.ElapsedAt(now)
@@ -81,12 +81,12 @@ func (run *wallRun) putOff(to *Timeout, word uint64) bool {
 	}
 	run.seen = max(run.seen, elapsed)
 	tick := t.wall.Due(elapsed, run.due.Sub(wall))
-	// The word stands for the run that is due at run.due, or the compare-and-swap fails: run.due changes only while the timeout
-	// is at work, and then the timeout is armed for a tick ahead of the clock, and the tick in this word has passed.
+	// If the compare-and-swap succeeds, the word stands for the run at run.due, because run.due changes only while the
+	// timeout is at work. After that its tick lies ahead of the clock, but the tick in this word has passed.
 	//
-	// After the compare-and-swap the timeout is where it was, as after a Reset that changes only the word. The worker that has
-	// it places it for the new tick (wheel.goOn), and a runner that has it queues it: see rule 3 of timeout.go. Cancel, Reset
-	// and Stop rely on the same rule. Each of them changes the word too, so it comes before this or after it.
+	// After the compare-and-swap the timeout is where it was, as after a Reset that changes only the word. The worker that
+	// has it places it for the new tick (wheel.goOn), and a runner that has it queues it: see rule 3 of timeout.go. Cancel,
+	// Reset and Stop rely on the same rule. Each of them changes the word too, so they come one after another.
 	to.word.CompareAndSwap(word, pendingAt(word, tick))
 	return true
 }
@@ -105,7 +105,7 @@ func (run *wallRun) claimed(t *Timer) (wall time.Time, late time.Duration, asked
 	return wall, late, wall.Add(run.seen - t.clock.ElapsedAt(now))
 }
 
-// missed reports whether the run before makes up for one that is due at a time.
+// missed reports whether the previous run makes up for one that is due at a time.
 func (run *wallRun) missed(due time.Time) bool {
 	return due.Before(run.missing) && !hasMonotonic(due)
 }

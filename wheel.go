@@ -13,10 +13,10 @@ import (
 // A wheel keeps timeouts by the tick at which they are due. Each of its levels has size buckets, a power of two.
 // Owned by the worker, which passes the current tick.
 //
-// Level 0 has a bucket for each tick. Each higher level has a bucket for each span of ticks, and a span is half a turn of the
-// level below, or a bucket if size is 1. A timeout is on the lowest level whose next size spans reach its tick. It moves down
-// before the wheel enters its span, or just then: see Cascading below. A timeout beyond the reach of the top level is on that
-// level too, in the bucket whose number is its span modulo size. Its remaining rounds follow from its tick.
+// Level 0 has a bucket for each tick. Each higher level has a bucket for each span of ticks. A span is half a turn of the
+// level below, or a bucket if size is 1. A timeout is on the lowest level whose next size spans reach its tick. It moves
+// down before the wheel enters its span, or just then: see Cascading below. A timeout beyond the reach of the top level is
+// on that level too, in the bucket whose number is its span modulo size. Its remaining rounds follow from its tick.
 //
 // For example, three levels of 512 buckets, and a tick of 10 ms:
 //
@@ -39,7 +39,7 @@ type wheel struct {
 	now       uint64  // the tick where the wheel is; except for what is overdue, all its entries have later ticks
 	nextVisit uint64  // the first tick with something to do. It may be too early (refresh), and says nothing while isBehind
 	count     int     // entries in all buckets
-	visits    []visit // of buckets whose span has come, the newest last; not done yet
+	visits    []visit // not done yet, of buckets whose span has come; the newest last
 	free      freeList
 
 	// Immutable once timeouts are placed. A visit calls them, so they must not use the wheel.
@@ -70,8 +70,8 @@ func (w *wheel) levelOf(to *Timeout) *level { return &w.levels[(to.bucket-1)>>w.
 func (w *wheel) indexOf(to *Timeout) uint64 { return uint64(to.bucket-1) & (1<<w.bits - 1) }
 
 // locate returns the level for a tick that lies ahead, and the index, which is the number of the bucket there. The next size
-// spans of a level have different indexes. The last of them has the same index as the present span. That is no conflict: the
-// visit of the present span, also if it is not done yet, lets entries of later spans stay (goOn).
+// spans of a level have different indexes. The last of them has the same index as the present span. That is no conflict:
+// even an unfinished visit of the present span leaves entries of later spans there (goOn).
 func (w *wheel) locate(tick uint64) (level int, index uint64) {
 	top, size := len(w.levels)-1, uint64(1)<<w.bits
 	shift := uint(0)
@@ -123,13 +123,13 @@ func (w *wheel) remove(to *Timeout) {
 	w.count--
 }
 
-// advance turns the wheel to tick now, and emits what is due: as much of it as visitBudget allows. If isBehind reports that more
-// is due, call it again. It visits a bucket only if a timeout in it may be due or has to move down.
+// advance turns the wheel to tick now, and emits what is due, as far as visitBudget allows. If isBehind is true then, call
+// advance again. It visits a bucket only if a timeout in it may be due or has to move down.
 func (w *wheel) advance(now uint64) {
 	was := w.now
 	w.now = max(was, now)
-	// Timeouts of an upper level move down when the wheel enters their span, also if nextVisit is later. If the wheel has entered no new
-	// span on a level, it has entered none on those above.
+	// Timeouts of an upper level move down when the wheel enters their span, even if nextVisit is later. If the wheel has
+	// entered no new span on a level, it has entered none on the levels above.
 	top := 0
 	for top < len(w.levels) && was>>w.levels[top].shift != w.now>>w.levels[top].shift {
 		top++
@@ -186,12 +186,12 @@ func (w *wheel) visit(i int, index uint64) {
 // isBehind reports whether entries are in buckets whose span has come.
 func (w *wheel) isBehind() bool { return len(w.visits) > 0 }
 
-// visitBudget is how many entries the worker checks before it checks the clock again. It is small, so that the
-// worker is not late by it.
+// visitBudget is how many entries the worker checks before it checks the clock again. It is too small to make the worker
+// late.
 const visitBudget = 1 << 10
 
-// goOnAll goes on with the visits. One half of the entries that it checks are of the newest visits, so that what
-// is due now need not wait for millions that were due before. The other half are of the oldest ones, which must end too.
+// goOnAll continues the visits. Half of the entries that it checks are of the newest visits, so that what is due now need
+// not wait for millions that were due before. The other half are of the oldest visits, so that these end too.
 func (w *wheel) goOnAll() {
 	for _, oldest := range [2]bool{false, true} {
 		for n := w.budget / 2; n > 0 && len(w.visits) > 0; {
@@ -301,12 +301,13 @@ func (w *wheel) goOn(v *visit, n int) (checked int) {
 // Cascading
 //
 // When the wheel enters the span of a bucket on an upper level, all its timeouts must be on a lower level. A bucket may hold
-// millions, and their memory may be in no cache. So the worker moves them while the wheel goes through the span before, a few at
-// a time, between the ticks. No timeout of the span is added meanwhile: a turn of the level below is two spans, so that level
-// reaches the end of the span. For a few entries the worker does not wake up, because these can wait until the wheel enters their
-// span: see worthWaking. Without the cascade, the timeouts of a large bucket are late: see TestCascadeComesDownInTime.
+// millions, and their memory may be in no cache. So the worker moves them while the wheel goes through the span before, a
+// few at a time, between the ticks. No timeout of the span is added meanwhile: a turn of the level below is two spans, so
+// that level reaches the end of the span. The worker does not wake up for a few entries, which can wait until the wheel
+// enters their span: see worthWaking. Without the cascade, the timeouts of a large bucket are late: see
+// TestCascadeComesDownInTime.
 
-// cascade moves down some timeouts of the next spans, and emits those that are due. If more is true, call it again.
+// cascade moves down some timeouts of the next spans, and emits any that are due. If more is true, call cascade again.
 func (w *wheel) cascade() (more bool) {
 	budget := w.budget
 	for i := 1; i < len(w.levels) && budget > 0; i++ {
@@ -325,15 +326,15 @@ func (w *wheel) bringDown(i, limit int) (checked int) {
 	}
 	if l.comingDown.last != span {
 		if l.buckets[index].min>>l.shift > span {
-			return 0 // all entries belong to a later round
+			return 0 // all entries belong to a later turn
 		}
 		l.comingDown = w.begin(i, index, span)
 	}
 	return w.goOn(&l.comingDown, limit)
 }
 
-// refresh makes nextVisit exact, if that is worth its cost. Before that, nextVisit may be too early, because the first timeout was
-// removed.
+// refresh makes nextVisit exact, if that is worth its cost. Before that, nextVisit may be too early, because the first
+// timeout was removed.
 func (w *wheel) refresh() {
 	w.nextVisit = ticks.Never
 	for i := range w.levels {

@@ -16,8 +16,8 @@ import (
 
 // Rounds
 //
-// The worker turns the wheel, in rounds. A timer of the runtime, the alarm, starts a round, most often at a tick boundary, on a
-// goroutine that ends with it. So between two rounds there is no goroutine. One atomic word, the state, makes sure that
+// The worker turns the wheel, in rounds. A timer of the runtime, the alarm, starts a round, most often at a tick boundary.
+// The goroutine of a round ends with it. So between two rounds there is none. One atomic word, the state, makes sure that
 // there is only one round at a time:
 //
 //	           wakeFor, wakeNow, yieldTo or the alarm
@@ -27,23 +27,24 @@ import (
 //
 // In these states:
 //
-//   - idle: the next round comes at tick looksBy or earlier, and takes what is near from the queue. Arming, Cancel and Reset start
-//     a round before that only if looksBy is too late for the timeout (wakeFor) or for a full inbox (relieveInbox), or if the round
-//     is overdue (yieldTo). While there is something to do, looksBy is progress.nextTick(). If only far timeouts are on the queue, the
-//     worker watches: looksBy is the tick of the next sweep (intake.go), or the one at which the first of them becomes near. If the
-//     queue is empty, the worker rests: looksBy is Never, and a call that needs a round starts it. The wheel may have timeouts all
-//     the same, for which the alarm is set.
-//   - working, workingAgain: one goroutine owns all that the worker owns. It takes the queue later, or checks it when it has
-//     left this state. After workingAgain it does one more round first.
+//   - idle: the next round comes at tick looksBy or earlier, and takes what is near from the queue. Arming, Cancel and Reset
+//     start an earlier round in three cases: looksBy is too late for the timeout (wakeFor) or for a full inbox
+//     (relieveInbox), or the round is overdue (yieldTo). While there is something to do, looksBy is progress.nextTick(). If
+//     only far timeouts are on the queue, the worker watches: looksBy is the tick of the next sweep (intake.go), or the one
+//     at which the first of them becomes near. If the queue is empty, the worker rests: looksBy is Never, and a call that
+//     needs a round starts it. The wheel may still have timeouts, for which the alarm is set.
+//   - working, workingAgain: one goroutine owns all that the worker owns. It has yet to take the queue, or to check it after
+//     leaving this state. After workingAgain it first does one more round.
 //   - halted: Stop owns all that the worker owned.
 //
 // No wake-up is lost: see goIdle.
 //
-// Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only when others have
-// used up their time slices. If that happens to a goroutine between the change of the state to working and its go statement, the
-// whole timer waits for it. So rounds are few and short. A round first hands over what is due. Then it takes what is near, and the
-// rest some at a time. The worker keeps the memory of rounds while the timer is used, so a round allocates only when it needs more
-// than an earlier one. Its calls are few enough for the stack of a new goroutine: see TestRoundsFitAFreshStack.
+// Where all processors are busy, a goroutine that is preempted, or stopped for a garbage collection, goes on only when
+// others have used up their time slices. If this stops a goroutine after it changes the state to working, before its go
+// statement, the whole timer waits for it. So rounds are few and short. A round first hands over what is due. Then it takes
+// what is near, and sweeps, some at a time. The worker keeps the memory of rounds while the timer is used, so a round
+// allocates only when it needs more than an earlier one. Its calls are few enough for the stack of a new goroutine: see
+// TestRoundsFitAFreshStack.
 const (
 	working = 1 + iota
 	workingAgain
@@ -95,7 +96,7 @@ type worker struct {
 	lookedAt uint64        // the tick of the last look
 	emptyAt  time.Duration // when a look last found no stacks left
 	sweepAt  time.Duration // the time of the next sweep
-	found    int           // slots and links of inboxes that led to a timeout, also one that has left, since planNext was last called
+	found    int           // slots and links of inboxes that led to a timeout, even one that has left, since planNext was last called
 	popped   atomic.Uint64 // timeouts taken from inboxes
 
 	used time.Duration // when a round last had something to do
@@ -106,7 +107,7 @@ type worker struct {
 	calls warn.Calls                                 // all but its method Due is guarded by Timer.looking
 	warn  func(r ending) (until, line time.Duration) // Timer.warn
 
-	lookUp func(begins bool) // for tests: called when the worker begins a round, and whenever it looks up during the round
+	lookUp func(begins bool) // for tests: called when a round begins, and before each further expireDue of the round
 }
 
 // run does rounds until there is nothing to do before the alarm. Called by onAlarm, or started by wake or wakeNow.
@@ -136,7 +137,7 @@ func (w *worker) onAlarm() {
 	}
 }
 
-// requestRound reports whether the caller must start a round. If one is in progress, requestRound has it followed by another.
+// requestRound reports whether the caller must start a round. If one is in progress, another one follows it.
 func (w *worker) requestRound() bool {
 	for {
 		switch state := w.state.Load(); state {
@@ -154,8 +155,8 @@ func (w *worker) requestRound() bool {
 	}
 }
 
-// wakeNow starts a round now, or another one after the one in progress. Unlike wakeFor it does not wait for the next boundary.
-// On the wrong side of a synctest bubble it panics.
+// wakeNow starts a round now, or after the round in progress. Unlike wakeFor it does not wait for the next boundary. On the
+// wrong side of a synctest bubble it panics.
 func (w *worker) wakeNow() {
 	w.clock.Check()
 	if w.requestRound() {
@@ -163,9 +164,9 @@ func (w *worker) wakeNow() {
 	}
 }
 
-// wakeFor makes sure that a round comes in time for a timeout that is due at a tick, or at the next boundary at the latest if
-// due is soon. Called by any goroutine, after it has put a timeout onto the queue or changed the word: see goIdle. If a round
-// would be on the wrong side of a synctest bubble, wakeFor panics.
+// wakeFor makes sure that a round comes in time for a timeout that is due at a tick, or by the next boundary if due is soon.
+// Called by any goroutine, after it has put a timeout onto the queue or changed the word: see goIdle. If a round would be on
+// the wrong side of a synctest bubble, wakeFor panics.
 func (w *worker) wakeFor(due uint64) {
 	if state := w.state.Load(); w.comesTooLate(state, due) {
 		w.wake(state)
@@ -219,7 +220,7 @@ func (w *worker) goIdle(until time.Duration, looksBy uint64) bool {
 	}
 	// 3. Check the queue, unless a round comes at the next boundary: with 2, this is line A of ring. A producer fills a slot and
 	// lowers the ticks of its block and its ring, or pushes onto an inbox, before it reads the state. So either it reads the
-	// state of 2, or this finds the ring's tick, or the inbox.
+	// state of 2, or 3 finds the ring's tick, or the inbox.
 	return looksBy <= atNext || looksBy <= w.queue.needs() || !w.state.CompareAndSwap(state, working)
 }
 
@@ -248,8 +249,8 @@ type ending struct {
 	busy    bool // timeouts have come due or left the queue
 }
 
-// round does all that is due now. It returns the time of the next round, and the tick by which a round takes the queue: 0 if
-// the next comes at once, and Never if the next is only for the wheel.
+// round does all that is due now. It returns the time of the next round, and the tick by which a round takes the queue. The
+// tick is 0 if the next round comes at once, and Never if it is only for the wheel.
 func (w *worker) round() (until time.Duration, looksBy uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -364,8 +365,8 @@ func (w *worker) reconcile(to *Timeout, word uint64) {
 		w.remove(to)
 	case tick <= w.wheel.now:
 		w.remove(to)
-		// Only a new timeout that was never reset shows that the worker is late. Others have waited for a runner, repeat and are
-		// behind, or were reset to a tick that has passed.
+		// Only a new timeout that was never reset shows that the worker is late. Others may have waited for a runner, repeat
+		// and be behind, or have been reset to a tick that has passed.
 		if word&(moved|young) == young {
 			w.late.Add(w.clock.Boundary(w.wheel.now) - w.clock.Boundary(tick))
 		}

@@ -8,15 +8,15 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// A yielding decides whether producers yield the processor to the worker, because a round is overdue or an inbox is full, or to a
+// A yielding decides whether producers yield the processor: to the worker if a round is overdue or an inbox is full, or to a
 // runner that the worker has started. All producers of a timer share it. Its zero value is ready for use.
 //
-// A goroutine that is preempted goes to the end of the run queue, even if a garbage collection stops it only for a moment. There it
-// waits until all that are ahead of it have used up their time slices. If they yield, it goes on soon, which costs them nothing:
-// benchmarks/tried.md has the figures. But goroutines that compute do not yield, and a producer that yields to them waits for all
-// their time slices. So if the round, or the runner, has not gone on after yieldFor, producers do not yield for a backoff, which
-// doubles each time. (Beyond maxOnInboxes they do: see relieveInbox.) If two producers write the fields at the same time, the times
-// are less exact.
+// A goroutine that is preempted goes to the end of the run queue, even if a garbage collection stops it only for a moment.
+// There it waits until all goroutines ahead of it have used up their time slices. If these yield, it goes on soon, which
+// costs them nothing: benchmarks/tried.md has the figures. But goroutines that compute do not yield, and a producer that
+// yields to them waits for all their time slices. So if the round, or the runner, has not gone on after yieldFor, producers
+// do not yield for a backoff, which doubles each time. (Beyond maxOnInboxes they still do: see relieveInbox.) If two
+// producers write the fields at once, the times are less exact.
 type yielding struct {
 	from, backoff atomic.Int64 // when producers last began to yield, and for how long they do not begin again
 }
@@ -37,13 +37,13 @@ func (y *yielding) yieldTo(w *worker, full bool) {
 		return
 	}
 	if roundIsOverdue && isIdle(state) {
-		w.wake(state) // the alarm has not gone off, or its goroutine waits for a processor
+		w.wake(state) // the alarm is late, or its goroutine waits for a processor
 	}
 	runtime.Gosched()
 }
 
-// yields reports whether the caller should yield. If a round or a runner is overdue at the time now, or the inbox of the caller is
-// full, needed is true.
+// yields reports whether the caller should yield. The caller passes true for needed if a round or a runner is overdue, or
+// its inbox is full.
 func (y *yielding) yields(now time.Duration, needed bool) bool {
 	from, backoff := time.Duration(y.from.Load()), time.Duration(y.backoff.Load())
 	yields := now < from+yieldFor

@@ -24,30 +24,29 @@ import (
 //
 // When the alarm is due, its timeout on the wheel or a timer of package time calls wake. Two rules hold:
 //
-//  1. While an alarm is armed, a call of wake is going to come when it is due or later. The goroutine that
+//  1. While an alarm is armed, a call of wake will come when the alarm is due, or later. The goroutine that
 //     arms the alarm makes sure of that, with the mutex held.
 //  2. A wake rings if the alarm is armed and the clock says that it is due. Otherwise it does nothing.
 //
-// So it does not matter for which arming a wake was meant. A stop or a reset may come when the wheel has
-// already claimed the timeout. Then the wake may find the alarm idle. It may find the alarm armed and not
-// due: then by rule 1 another wake is going to come. Or it finds the alarm due and rings, and the other wake
-// has nothing to do. Canceling a wake only saves work.
+// So a stale wake does no harm. A stop or a reset may come when the wheel has already claimed the timeout. Then
+// the wake may find the alarm idle. It may find the alarm armed and not due: by rule 1 another wake will come.
+// Or it finds the alarm due and rings, and the other wake has nothing to do. Canceling a wake only saves work.
 //
-// No stale value: values are sent on the channel with the mutex held, and only while the alarm is
-// armed. Stop and reset empty the channel, with the mutex held too. So after they have returned, the channel
-// is empty, and the next value belongs to the next arming. A receive at the same time as a stop or a reset
-// counts as earlier. The channel has room for one value, and a send drops the value if the channel is full.
-// So no goroutine blocks with the mutex held.
+// No stale value: values are sent on the channel with the mutex held, and only while the alarm is armed. Stop
+// and reset empty the channel, with the mutex held too. So after they have returned, the channel is empty, and
+// the next value belongs to the next arming. A receive that races with a stop or a reset counts as earlier. The
+// channel has room for one value, and a send to a full channel drops the value. So no goroutine blocks with the
+// mutex held.
 //
-// No lost alarm: Stop of the wheel calls Stopped for each timeout that it takes. An alarm that is armed then
-// uses package time instead. An alarm that is armed later does the same, because the wheel refuses it.
+// No lost alarm: Stop of the wheel calls Stopped for each timeout that it takes. If the alarm is armed, it
+// moves to package time. An alarm that is armed later uses package time too, because the wheel refuses it.
 //
 // Lock order: an alarm's mutex, then those of the wheel. The wheel holds no lock when it calls Run or Stopped.
 type alarm struct {
 	light.Task // its task does not wait for WithMaxConcurrency or the executor
 
 	// Immutable once it has begun.
-	clock *Clock         // nil if no Clock made the alarm; a new one without a wheel if that Clock is zero, or of the outside
+	clock *Clock         // nil if no Clock made the alarm; a new one without a wheel if that Clock is zero, or from outside the bubble
 	c     chan time.Time // nil if the alarm calls a function
 	f     func()
 
@@ -99,7 +98,7 @@ func (a *alarm) reset(d, interval time.Duration) (active bool) {
 	return active
 }
 
-// elapsed returns the time since its clock's start. It panics in a bubble if the alarm was made outside.
+// elapsed returns the time since the clock's start. It panics in a bubble if the alarm was made outside.
 func (a *alarm) elapsed() time.Duration {
 	now, foreign := a.clock.elapsed()
 	if foreign {

@@ -1,6 +1,6 @@
-// Package clock provides the timers, tickers and waiting functions of package time on a
-// [hashedwheel.Timer], which is called the wheel below. A program that uses the channels of timers, or cannot
-// return an error, moves to the wheel by changing time.NewTimer to clock.NewTimer:
+// Package clock provides the timers, tickers and waiting functions of package time on a [hashedwheel.Timer], which is
+// called the wheel below. A program that uses the channels of timers, or cannot return an error, moves to the wheel
+// by changing time.NewTimer to clock.NewTimer:
 //
 //	clock := clock.New(timer)
 //	...
@@ -44,7 +44,8 @@
 //   - A timer that is not stopped stays in memory until it is due, even if nothing refers to it any more.
 //     A ticker stays until it is stopped. Package time did the same before Go 1.23.
 //   - If a Clock was made in a bubble, its tickers keep the bubble's time going until they are stopped. Until then
-//     synctest reports no deadlock, and a test that has one runs until its time limit. With other Clocks it reports one.
+//     synctest reports no deadlock, and a deadlocked test runs until its time limit. With other Clocks, synctest
+//     reports it.
 //   - A beat that nothing receives costs as much processor time as any other, some 400 ns. In package time it costs
 //     none. If the interval is shorter than a tick, each beat also starts a goroutine, which ends at once.
 //   - A wheel with a tick below 1 µs works for a limited time: with a tick of 1 ns, for 104 days. A timer
@@ -84,7 +85,7 @@ type config struct{}
 // timer is nil, or was not made by hashedwheel.New.
 //
 // A Clock made outside of testing/synctest bubbles may be used in all of them, where it uses package time. A Clock
-// made in a bubble runs on the bubble's time, and so must its wheel. Outside of the bubble, such a Clock panics.
+// made in a bubble runs on the bubble's time, and needs a wheel made there. Outside of the bubble, it panics.
 //
 // A timer or ticker belongs to the bubble in which it was made, as in package time. Outside of that bubble, its
 // methods panic. If a timer or ticker was made outside of bubbles, Reset panics inside a bubble. Stop stops it
@@ -107,11 +108,11 @@ func newClock() *Clock {
 // isMonotonic reports whether a time has a monotonic reading. In a bubble no time has one.
 func isMonotonic(t time.Time) bool { return t.Round(0) != t }
 
-// elapsed returns the time since New. If there is no such time, foreign is true: the Clock is zero, or it was made outside
-// of bubbles and the caller is in one.
+// elapsed returns the time since New. If there is none, foreign is true: the Clock is zero, or was made outside of
+// bubbles and the caller is in one.
 //
-// Outside of bubbles, it costs only two branches to detect a bubble. A bubble begins in the year 2000. So there the time
-// since New of a Clock made outside is negative, unless the bubble lasts for decades.
+// Outside of bubbles, only two branches detect a bubble. In a bubble, which begins in the year 2000, the time since
+// New of a Clock made outside is negative, unless the bubble lasts for decades.
 func (c *Clock) elapsed() (d time.Duration, foreign bool) {
 	if d := time.Since(c.start); d >= 0 && c.outside {
 		return d, false
@@ -119,7 +120,7 @@ func (c *Clock) elapsed() (d time.Duration, foreign bool) {
 	return c.bubbleElapsed()
 }
 
-// bubbleElapsed is elapsed for a zero Clock, for one made in a bubble, or for a call from inside a bubble.
+// bubbleElapsed is elapsed for a zero Clock, a Clock made in a bubble, or a call from inside a bubble.
 func (c *Clock) bubbleElapsed() (d time.Duration, foreign bool) {
 	now := time.Now()
 	switch outside := isMonotonic(now); {

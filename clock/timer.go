@@ -18,8 +18,9 @@ func (c *Clock) NewTimer(d time.Duration) *Timer {
 	return t
 }
 
-// AfterFunc returns a Timer that calls f in its own goroutine when d has passed. If d is zero or less, the
-// goroutine starts at once. As with time.AfterFunc, f may block, and a panic in f crashes the program. AfterFunc panics if f is nil.
+// AfterFunc returns a Timer that calls f in its own goroutine when d has passed. If d is zero or less, it
+// starts at once. As with time.AfterFunc, f may block, and a panic in f crashes the program. AfterFunc panics
+// if f is nil.
 func (c *Clock) AfterFunc(d time.Duration, f func()) *Timer {
 	if f == nil {
 		panic("clock: AfterFunc: nil function")
@@ -61,15 +62,17 @@ type Ticker struct {
 	C     <-chan time.Time
 	alarm alarm
 
-	// inBubble is a ticker of package time that replaces the alarm in a bubble where there is no wheel, otherwise nil. It makes
-	// no beat for which nothing waits. An alarm would, and so would keep the bubble's time going and hide a deadlock.
+	// inBubble is a ticker of package time that replaces the alarm in a bubble where there is no wheel,
+	// otherwise nil. It makes no beat for which nothing waits. An alarm makes one, which keeps the bubble's
+	// time going and hides a deadlock.
 	inBubble *time.Ticker
 }
 
-// NewTicker returns a Ticker whose beats are d apart. Beat n is due when n times d has passed, without drift. If
-// the wheel holds the ticker, the beat is sent at the first tick boundary at or after that. A beat is dropped if
-// the one before has not been received. After the machine has stalled, all missed beats except one are dropped. A
-// beat allocates nothing while the wheel is in use, unless the interval is shorter than the wheel's tick.
+// NewTicker returns a Ticker whose beats are d apart. Beat n is due when n times d has passed, without drift.
+// If the wheel holds the ticker, the beat is sent at the first tick boundary at or after that. A beat is
+// dropped if the previous one has not been received. After the machine has stalled, all missed beats except one
+// are dropped. A beat allocates nothing while the wheel is in use, unless the interval is shorter than the
+// wheel's tick.
 //
 // NewTicker panics if d is zero or less.
 func (c *Clock) NewTicker(d time.Duration) *Ticker {

@@ -19,12 +19,12 @@ import (
 // A Conn is a connection under a [Limit]. After the limit has ended, all methods that can fail return [ErrIdle]. The
 // limit also holds after a hijack and after a half-close.
 //
-// A Conn hides methods that would move data without Read or Write, which the Limit could not see. So io.Copy
-// between two connections does not use splice, and there is no SyscallConn: a check of the socket, such as that of
-// go-redis for connections that the server has closed, is skipped. NetConn gives access to these.
+// A Conn hides methods that would move data without Read or Write, because the Limit could not see it. So io.Copy
+// between two connections does not use splice. There is no SyscallConn, so go-redis, for example, skips its check for
+// connections that the server has closed. NetConn gives access to these.
 //
-// WriteTo of net.Buffers calls Write for each buffer, which takes a system call each. So the buffers of several goroutines
-// mix. On a *net.TCPConn they do not. Hold a lock of your own around each WriteTo, or join the buffers and call Write once.
+// WriteTo of net.Buffers makes a Write, and a system call, for each buffer. So the buffers of several goroutines mix,
+// unlike on a *net.TCPConn. Hold a lock of your own around each WriteTo, or join the buffers and call Write once.
 type Conn struct {
 	netConn
 	limit   *Limit
@@ -44,8 +44,8 @@ type netConn = net.Conn
 //
 //   - Move returns true. The packet came in time, and the task does not run for the old deadline.
 //   - Cancel returns true. The caller of Close closes the connection, and the task never runs.
-//   - The boundary passes. Then the task, or a packet that comes before it, ends the limit and closes the connection. Read drops the
-//     data of that packet.
+//   - The boundary passes. Then the task, or a packet that comes before it, ends the limit and closes the connection.
+//     Read drops that packet.
 
 // A closer is a Conn as the task of its timeout.
 type closer Conn
@@ -65,8 +65,8 @@ func (c *closer) Run(*hashedwheel.Timeout) {
 
 // Read reads from the wrapped connection, and starts the limit anew if it has read data.
 //
-// With ErrIdle it returns no data: Read drops data that arrives when the limit has ended. If a server executed such
-// a request, it could not answer it, and the client might send it again.
+// With ErrIdle it returns no data: Read drops data that arrives after the limit has ended. A server that executed
+// such a request could not answer, and the client might send the request again.
 func (c *Conn) Read(b []byte) (int, error) {
 	n, err := c.netConn.Read(b)
 	switch {
@@ -111,9 +111,9 @@ func (c *Conn) wrote(data bool, err error) error {
 	return c.because("write", err)
 }
 
-// putOff starts the limit anew, if Close or Timer.Stop has not ended the timeout. It returns false only if the limit has ended.
-// Within a tick the deadline stays the same, so only the first packet of a tick moves it. The others cost only a reading of the
-// clock.
+// putOff starts the limit anew, if Close or Timer.Stop has not ended the timeout. It returns false only if the limit
+// has ended. Within a tick the deadline stays the same, so only the first packet of a tick moves it. Each other
+// packet costs only a reading of the clock.
 //
 // The lock orders the calls of Move. Without it, a goroutine that loses its processor after Move has read
 // the clock could later set a deadline that is too early.
@@ -128,8 +128,8 @@ func (c *Conn) putOff() bool {
 	return c.move(now, c.silence) || !c.ended()
 }
 
-// move starts a limit of the given silence, and reports whether it has. Now, counted from Limit.start, was read before the call.
-// Called with moving held.
+// move starts a limit of the given silence, and reports whether it has. The caller has read now before, counted from
+// Limit.start. Called with moving held.
 func (c *Conn) move(now, silence time.Duration) bool {
 	if !c.timeout.Move(silence) {
 		return false
@@ -191,7 +191,7 @@ func (c *Conn) SetSilence(d time.Duration) error {
 	return opError("set", c.LocalAddr(), c.RemoteAddr(), reason)
 }
 
-// because returns err, or ErrIdle if the limit has ended and somebody has found that.
+// because returns err, or ErrIdle if the limit has ended and the task or a call has noticed.
 func (c *Conn) because(op string, err error) error {
 	if !c.over.Load() && !c.timeout.IsExpired() {
 		return err
@@ -253,8 +253,9 @@ func (c *Conn) CloseRead() error {
 	return errors.ErrUnsupported
 }
 
-// pieceSize is how many bytes are sent for each activity. Smaller pieces let slower peers live, but those of 16 KiB cost
-// a quarter of the throughput over loopback. Larger ones bring nothing. And no UDP datagram is longer, so none is split.
+// pieceSize is how many bytes are sent for each activity. Smaller pieces let slower peers live, but pieces of 16 KiB
+// cost a quarter of the throughput over loopback. Larger pieces gain nothing. No UDP datagram is longer, so none is
+// split.
 const pieceSize = 64 << 10
 
 // ReadFrom copies from r to the connection, for io.Copy. It sends a regular file with the ReadFrom of the
@@ -290,8 +291,8 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 // writer hides the ReadFrom of a Conn from io.Copy.
 type writer struct{ io.Writer }
 
-// isFile reports whether r is a regular file. R need not be an *os.File: an *os.File may call io.Copy with
-// another type of package os that wraps it.
+// isFile reports whether r is a regular file. It need not be an *os.File, which may call io.Copy with another type of
+// package os that wraps it.
 func isFile(r io.Reader) bool {
 	f, ok := r.(interface {
 		syscall.Conn

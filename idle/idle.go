@@ -5,28 +5,29 @@
 //	...
 //	err = server.Serve(limit.Listener(ln)) // or limit.Conn(c) for one connection
 //
-// Each Read or Write that moves data starts the limit anew. That costs a reading of the clock, which is a
-// fifth of what SetReadDeadline costs. The first one in each tick also costs a call of
-// [hashedwheel.Timeout.Move]. A connection needs no goroutine of its own, and no packet needs an allocation.
+// Each Read or Write that moves data starts the limit anew. This costs a reading of the clock, a fifth of a
+// SetReadDeadline. The first Read or Write in a tick also costs a call of [hashedwheel.Timeout.Move]. A
+// connection needs no goroutine of its own, and no packet needs an allocation.
 //
 // # What counts as silence
 //
-// A Read is activity if it returns data, at the moment when it returns. What is written in one call is sent in pieces
-// of 64 KiB, and each of them is activity when it has been sent. A Read that waits is silence. So is a Write that
-// blocks because the peer does not read. Data that has arrived is not activity until it is read. Therefore the limit
-// must be longer than any pause of the server itself, for instance in a slow handler.
+// A Read is activity if it returns data, at the moment when it returns. A Write sends pieces of 64 KiB, and
+// each piece is activity when it has been sent. A Read that waits is silence. So is a Write that blocks because
+// the peer does not read. Data that has arrived is not activity until it is read. Therefore the limit must be
+// longer than any pause of the server itself, for instance in a slow handler.
 //
-// Data counts as sent when it is in the send buffer of the system. A full buffer takes more data only when a good part
-// of it is free again. On Linux that part may be 1.5 MB. A peer that needs longer than the limit to read as much counts as
-// silent. SetWriteBuffer of *net.TCPConn with 64 KiB makes the part smaller than 200 kB.
+// Data counts as sent when it is in the send buffer of the system. A full buffer takes more data only when a
+// good part of it is free again. On Linux that part may be 1.5 MB. A peer that needs longer than the limit to
+// read that much counts as silent. SetWriteBuffer of *net.TCPConn with 64 KiB makes the part smaller than 200
+// kB.
 //
 // A connection is never closed before the limit has passed since it was last active. It is closed at the
 // first tick boundary at or after that: less than one tick later, plus what the machine adds.
 //
 // # Pings
 //
-// A server that sends pings is active, even if its peer is dead, as long as the send buffer takes them. With
-// [WithReadsOnly], only what the peer sends is activity, such as its pongs.
+// A server that sends pings is active, even if its peer is dead, as long as the send buffer takes the pings.
+// With [WithReadsOnly], only what the peer sends is activity, such as its pongs.
 //
 // # HTTP servers
 //
@@ -57,8 +58,8 @@ import (
 	"github.com/hashedwheel/hashedwheel"
 )
 
-// ErrIdle is the error of Read, Write and other methods of a [Conn] after the limit has closed it. They
-// return it in a *net.OpError, so test for it with errors.Is.
+// ErrIdle is the error of Read, Write and other methods of a [Conn] after the limit has closed it. It comes in
+// a *net.OpError, so test for it with errors.Is.
 //
 // It is a net.Error whose Timeout method returns true, like the error of a connection that TCP has given up on.
 // It is not os.ErrDeadlineExceeded, because it is final: the connection is closed.
@@ -120,9 +121,9 @@ type config struct {
 	readsOnly bool
 }
 
-// WithReadsOnly makes only reading an activity: a connection is silent while nothing is read from it, whatever is
-// written. So pings do not keep a connection open whose peer is dead. The limit must then be longer than any time in
-// which a live peer sends nothing.
+// WithReadsOnly makes only reading an activity: a connection is silent while nothing is read from it, whatever
+// is written. So pings do not keep a connection to a dead peer open. The limit must then be longer than any
+// silence of a live peer.
 func WithReadsOnly() Option {
 	return func(c *config) { c.readsOnly = true }
 }

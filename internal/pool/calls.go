@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Calls makes calls of functions, each once, on goroutines that exist only while there are calls to make. A call
-// that blocks holds up others for two ticks at most. A function recovers its own panics.
+// Calls calls functions, each once, on goroutines that exist only while there are calls to make. A call that blocks delays
+// others by at most two ticks. A function recovers its own panics.
 type Calls struct{ pool Pool[*call] }
 
 // A call is an item: a function to call.
@@ -27,10 +27,10 @@ func (c *Calls) SetLabels(labels context.Context) { c.pool.Labels = labels }
 // Call has f called soon.
 func (c *Calls) Call(f func()) { c.pool.Add(&call{f: f}) }
 
-// CallFor is like Call, for user code. Look finds the call by of, which says what it is for.
+// CallFor is like Call, for user code. Look passes on of, which says what the call is for.
 func (c *Calls) CallFor(of any, f func()) { c.pool.Add(&call{f, of}) }
 
-// Look is Pool.Look for the calls in progress that CallFor was given.
+// Look is Pool.Look for the calls in progress that CallFor has made.
 func (c *Calls) Look(now time.Duration, f func(of any, since time.Duration)) {
 	c.pool.Look(now, func(s Sight[*call]) {
 		if s.Item.of != nil {
@@ -68,8 +68,8 @@ func (callHost) Work(rn *Runner[*call]) {
 // setLabels gives the calling goroutine the labels that a context carries.
 func setLabels(ctx context.Context) { pprof.SetGoroutineLabels(ctx) }
 
-// A labelContext has the value of a context that pprof asks for, and finds it at once. A runner sets its labels before each
-// task, and the search in a context takes long beside a short task.
+// A labelContext caches the value that pprof looks up in a context. A runner sets its labels before each task, and the
+// lookup takes long compared with a short task.
 type labelContext struct {
 	context.Context
 	value any

@@ -9,8 +9,8 @@ import (
 
 // The executor
 //
-// The pool gives a user's submit a function for each item that waits. A function runs the task of one item: of the one
-// that has waited longest when the function is called. What submit may do with a function, and the test of it:
+// The pool gives a user's submit a function for each item that waits. A function runs the task of the item that has waited
+// longest when the function is called. This is what submit may do with a function, with the tests:
 //
 //	calls it on another goroutine, or later  the task runs there: TestSubmitCalls
 //	calls it inline                          the task runs on the goroutine that called submit: TestSubmitCalls
@@ -37,8 +37,8 @@ import (
 // while all calls in progress block.
 const maxSubmits = 64
 
-// An Executor runs the tasks of a pool on goroutines of a user's function. A function that it submits belongs to no
-// item in particular: it is a runner that is on its way.
+// An Executor runs the tasks of a pool on goroutines of a user's function. A submitted function belongs to no particular
+// item: the function is a runner on its way.
 type Executor[T comparable] struct {
 	// Immutable.
 	pool   *Pool[T] // whose tasks it runs
@@ -139,8 +139,7 @@ const (
 	crashed = 2 // it has ended in a panic of the panic handler; a panic of a task is recovered
 )
 
-// give submits the job. If submit does not take it, the job runs on a goroutine of calls. Submit may already have
-// run it, even if it does not take it. If submit panics, it has not taken the job.
+// give submits the job. If submit fails or panics, the job runs on a goroutine of calls, unless submit has run it before.
 func (j *job[T]) give() {
 	x := j.executor
 	returned := false

@@ -1,9 +1,9 @@
 package pool
 
-// A Feeder collects items for a pool, and hands them over in chunks. So it takes the lock of the pool once for each
-// chunk, and holds it for a moment only. Owned by one goroutine, the only one that adds items to the pool.
+// A Feeder collects items for a pool, and hands them over in chunks. So it takes the lock of the pool once for each chunk,
+// and only briefly. Owned by one goroutine, the only one that adds items to the pool.
 //
-// It alone counts positions: the list takes them over with the chunk.
+// The feeder counts the positions, and the list takes them over.
 type Feeder[T comparable] struct {
 	pool  *Pool[T]
 	chunk *chunk[T] // what was collected and not handed over yet; nil if there is nothing
@@ -34,7 +34,7 @@ func (f *Feeder[T]) Remove(item T, pos uint32) {
 	f.pool.Remove(item, pos)
 }
 
-// Starting reports what Pool.Starting does.
+// Starting is Pool.Starting.
 func (f *Feeder[T]) Starting() bool { return f.pool.Starting() }
 
 // Flush hands over what was collected. It does not wait for the tasks.

@@ -9,8 +9,8 @@ import (
 // front. An item that came from a Feeder can also be removed from the middle: each has a position, and positions increase
 // along the list. The lock of its pool guards it.
 //
-// The items lie in chunks, none of which is empty. An item that is removed leaves a gap, until the chunk is empty. So an item lies
-// in the entry that its position leads to.
+// The items lie in chunks, which are never empty. A removed item leaves a gap. So an item stays in the entry that its
+// position leads to.
 type list[T comparable] struct {
 	memory *Memory[T]
 	chunks []*chunk[T] // those before head are nil
@@ -19,8 +19,8 @@ type list[T comparable] struct {
 }
 
 const (
-	// chunkLen is the number of entries in a chunk, which takes 2,352 bytes on 64-bit machines, and the number of items that a
-	// Feeder hands over at a time. With 1, the worker takes the lock for each item, and tasks that are due together take
+	// chunkLen is the number of entries in a chunk, and of items that a Feeder hands over at a time. A chunk takes 2,352
+	// bytes on 64-bit machines. With 1, the worker takes the lock for each item, and tasks that are due together take
 	// longer.
 	chunkLen = 256
 
@@ -36,7 +36,7 @@ type chunk[T comparable] struct {
 	items []T    // the entries that have been used; room for chunkLen
 }
 
-// hasRoom reports whether n items fit behind those of the chunk.
+// hasRoom reports whether n more items fit into the chunk.
 func (k *chunk[T]) hasRoom(n int) bool { return len(k.items)+n <= cap(k.items) }
 
 // put appends an item. There must be room.
@@ -69,8 +69,8 @@ func (l *list[T]) add(item T) {
 	l.n++
 }
 
-// join appends the items of a chunk, which have positions already, to the last chunk. It reports whether there was room, and the
-// positions follow those of the last chunk. They do not if a chunk in between was emptied by removals.
+// join appends the items of a chunk, which have positions already, to the last chunk. It returns false if there is no room,
+// or the positions do not follow those of the last chunk: removals may have emptied a chunk in between.
 func (l *list[T]) join(k *chunk[T]) bool {
 	if l.n == 0 || k.base != l.end() || !l.last().hasRoom(len(k.items)) {
 		return false
@@ -109,8 +109,7 @@ func (l *list[T]) firstWhere(match func(item T) bool) (found T) {
 	return none
 }
 
-// push appends a chunk, which belongs to the list from then on. The chunk before gets no more items, unless this one is emptied by
-// removals.
+// push appends a chunk, which then belongs to the list. The chunk before gets no more items, unless removals empty this one.
 //
 // Not inlined, because that would make the frames of a round larger than the stack of a new goroutine.
 //
@@ -195,10 +194,10 @@ func (l *list[T]) popAll() (all []T) {
 	return all
 }
 
-// A Memory keeps empty chunks for reuse. Pools share it, so that an idle one needs no memory.
+// A Memory keeps empty chunks for reuse. Pools share it, so that an idle pool needs no memory.
 //
-// It is not a sync.Pool, which the garbage collector empties: in a storm of garbage, a worker that allocates has to help the
-// collector first. With a Memory it allocates nothing after a collection either (TestBurstsNeedNoMemory).
+// It is not a sync.Pool, because the garbage collector empties that. In a storm of garbage, a worker that then allocates
+// must help the collector first (TestBurstsNeedNoMemory).
 type Memory[T comparable] struct {
 	mu     sync.Mutex
 	chunks []*chunk[T] // up to maxSpare

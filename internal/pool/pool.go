@@ -10,21 +10,21 @@ import (
 	"time"
 )
 
-// A Host is what a pool works for. Its methods must not block, except on locks that are held briefly or, while the host is being
-// stopped, until it has taken what Close returns. Only Work, Ran and Panicked may run user code.
+// A Host is what a pool works for. Its methods block only on locks that are held briefly. While the host is being stopped,
+// they may also wait until it has taken what Close returns. Only Work, Ran and Panicked may run user code.
 type Host[T comparable] interface {
-	// Work runs the tasks of the items that rn.Next returns, until there are none: it claims each, so that no other
-	// goroutine may, calls rn.Start, and runs the task. If the task is not to run any more, it goes on with the next item.
+	// Work runs the tasks of the items that rn.Next returns, until there are none. It claims each item, so that no other
+	// goroutine can, calls rn.Start, and runs the task. If the claim fails, Work goes on with the next item.
 	Work(rn *Runner[T])
 
-	// Count counts n tasks that have been started, as so late. It may be called with the lock of the pool held.
+	// Count counts n tasks that have started late by a duration. It may be called with the lock of the pool held.
 	Count(late time.Duration, n uint64)
 
-	// Ran is called when a task is over, also after a panic or a Goexit, if rn.Start was told so. The run is over when Ran
-	// has returned. It reports whether the task is to run again: at once, or after others that wait.
+	// Ran is called when a task is over, also after a panic or a Goexit, if rn.Start was passed true. The run is over when
+	// Ran has returned. Ran reports whether the task must run again: at once, or after others that wait.
 	Ran(item T) (again bool)
 
-	// Requeue is called if Ran has returned true, but others must come first. The host adds the item again behind them.
+	// Requeue is called if Ran has returned true, but other items come first. The host adds the item behind these.
 	Requeue(item T)
 
 	// Panicked reports that the task of an item has panicked.
@@ -37,13 +37,13 @@ type Host[T comparable] interface {
 //	           |      fill                         claim
 //	           +--> removed
 //
-// The lock guards all of that but the claim. An item may be added a second time before its runner has claimed it. Then the
+// The lock guards all steps except the claim. An item may be added a second time before its runner has claimed it. Then the
 // claim of the host decides which runner runs the task.
 //
-// One runner is enough for tasks that return soon: it takes item after item, without a goroutine, a closure or an
-// allocation for each. While items wait, the pool checks several times a tick how many the runners take.
-// If they are too few, it starts more runners, and more at each check: see watch.go. So the tasks behind tasks that block
-// start soon, and a task that does not block costs no goroutine.
+// One runner is enough for tasks that return soon: it takes item after item, without a goroutine, a closure or an allocation
+// for each. While items wait, the pool checks several times a tick how many the runners take. If the runners take too few,
+// it starts more, and more at each check: see watch.go. So tasks behind blocked tasks start soon, and other tasks cost no
+// goroutine.
 //
 // No user code runs under the lock.
 type Pool[T comparable] struct {
@@ -53,7 +53,7 @@ type Pool[T comparable] struct {
 
 	// The caller may set these after Init, before it adds the first item.
 	Limit int // the number of tasks that may run at the same time; 0 for no limit, negative for none at all
-	Procs int // how many runners can be at work at the same time; a check starts so many if many items wait
+	Procs int // how many runners can be at work at the same time; a check starts up to so many if many items wait
 
 	// Immutable after Init.
 	host     Host[T]
@@ -61,13 +61,13 @@ type Pool[T comparable] struct {
 	interval time.Duration // the time between checks
 	work     func()        // run
 
-	// Held in Runs, so that only one of many goroutines that wait for tasks contends for mu. Without it, tasks are late while
-	// thousands wait.
+	// Held in Runs, so that only one of many goroutines that wait for tasks contends for mu. Without it, tasks are late
+	// while thousands wait.
 	asking sync.Mutex
 
 	// Guarded by mu.
 	mu       sync.Mutex
-	closed   bool // no runner takes anything any more
+	closed   bool // no runner takes another item
 	list     list[T]
 	starting atomic.Int32  // goroutines, or functions of an executor, that are on their way to their first item; read without mu too
 	runners  []*Runner[T]  // each has an item; in no order
@@ -91,8 +91,8 @@ func (p *Pool[T]) Init(h Host[T], tick time.Duration, m *Memory[T]) {
 	p.work = p.run
 }
 
-// Add adds an item, and gets a runner for it if needed. What is added after Close stays on the list. Not for a pool with a
-// Feeder: only what a Feeder adds has a position, by which it can be removed.
+// Add adds an item, and gets a runner for it if needed. What is added after Close stays on the list. It is not for a pool
+// with a Feeder, because only items of a Feeder have positions, by which they are removed.
 func (p *Pool[T]) Add(item T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -121,7 +121,7 @@ func (p *Pool[T]) engage(waited bool) {
 	switch {
 	case p.hasExecutor():
 		p.want()
-	case !waited && p.starting.Load() == 0: // all others may be in tasks that block
+	case !waited && p.starting.Load() == 0: // all runners may be in tasks that block
 		p.start(1)
 	}
 }
@@ -240,8 +240,8 @@ func (p *Pool[T]) UntilIdle() <-chan struct{} {
 	return idle
 }
 
-// checkIdle wakes the goroutines that wait until the pool is idle, if it is. Of an executor only the tasks in
-// progress count, because it may never run what it was given. Called with mu held.
+// checkIdle wakes the goroutines that wait for an idle pool, if it is idle. With an executor, only tasks in progress count,
+// because the executor may never run a function. Called with mu held.
 func (p *Pool[T]) checkIdle() {
 	if p.idle != nil && len(p.runners) == 0 && (p.starting.Load() == 0 || p.hasExecutor()) {
 		close(p.idle)
@@ -249,9 +249,9 @@ func (p *Pool[T]) checkIdle() {
 	}
 }
 
-// Close ends the pool. It returns the items whose tasks have not been started, and those whose tasks are running or
-// just over. Called once. A runner may be about to claim one of these items: the host refuses, or counts it as started.
-// No other task starts any more.
+// Close ends the pool. It returns the items whose tasks have not been started, and those whose tasks are running or just
+// over. Called once. A runner may be about to claim one of these items: the host refuses, or counts it as started. After
+// Close no other task starts.
 func (p *Pool[T]) Close() (rest []T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,8 +9,8 @@ type Report[T comparable] struct {
 	Starting int  // goroutines, or functions of an executor, that are on their way to their first item
 }
 
-// Report returns the report. In the report, First is the first item for which stale returns false. If there is none, the
-// report is empty. The number Waiting includes stale items. The function stale must not block.
+// Report returns a report, whose First is the first item for which stale returns false. If there is none, the report is
+// empty. The function stale must not block.
 func (p *Pool[T]) Report(stale func(item T) bool) (r Report[T]) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,13 +8,13 @@ import (
 // A Runner runs tasks. It has a goroutine of its own and takes items from the list of its pool, one at a time, until none is
 // left. With an executor, a runner runs only one task, on a goroutine of the executor.
 //
-// The loop over the items is in Host.Work, so that a task costs few calls through an interface besides its own.
+// The loop over the items is in Host.Work, so that a task costs few interface calls besides its own.
 type Runner[T comparable] struct {
 	pool *Pool[T] // changes only while nobody uses the runner
 
 	// Written by the runner with the lock of the pool held. The runner reads them without it.
-	item T    // the one that it has taken
-	many bool // so many others waited then that a sample of the tasks is measured
+	item T    // the item that it has taken
+	many bool // enough others waited then to measure only a sample of the tasks
 
 	// Guarded by the lock of the pool.
 	place int           // its index in pool.runners
@@ -28,24 +28,24 @@ type Runner[T comparable] struct {
 	fresh      bool          // Next has yet to return the first item
 	callsRan   bool          // Host.Ran follows the task
 	inTask     bool          // the task runs, so a panic is its own
-	unmeasured uint64        // tasks that it has started since the last one that it measured
-	late       time.Duration // how late that one was; notMeasured if there is none
-	steady     bool          // that one was about as late as the one measured before
+	unmeasured uint64        // tasks that it has started since it last measured one
+	late       time.Duration // how late the measured one was; notMeasured if there is none
+	steady     bool          // it was about as late as the one measured before
 }
 
 const (
-	// sample is how many items wait when a runner measures only one of as many tasks (TestCounts). A measurement reads the
-	// clock and changes counters that all runners share, which costs more than a short task.
+	// If sample items wait, a runner measures only one of that many tasks (TestCounts). A measurement reads the clock and
+	// changes counters that all runners share, which costs more than a short task.
 	sample = 16
 
 	notMeasured = time.Duration(-1 << 62)
 )
 
-// run runs tasks, from the first item that the runner has taken, until nothing is left to do. It is all of a goroutine, or
-// the end of a function of an executor.
+// run runs tasks, from the first item that the runner has taken, until nothing is left to do. It is all that a goroutine
+// does, or the last call in a function of an executor.
 //
-// A task may end the goroutine, by a panic or by runtime.Goexit. So may Host.Ran and Host.Panicked. Then another goroutine
-// goes on. If Panicked itself panics, that crashes the program, unless the executor recovers it.
+// A task may end the goroutine by a panic, and so may runtime.Goexit in a task, Ran or Panicked. Then another goroutine goes
+// on. A panic of Ran or Panicked crashes the program, unless the executor recovers it.
 func (rn *Runner[T]) run() {
 	ended := false
 	defer func() {
@@ -54,7 +54,7 @@ func (rn *Runner[T]) run() {
 		}
 		defer func() { go rn.run() }()
 		if !rn.inTask {
-			return // Ran or the claim has ended the goroutine: a panic of theirs crashes the program
+			return // Ran or the claim has ended the goroutine; its panic crashes the program
 		}
 		if value := recover(); value != nil { // nil after runtime.Goexit
 			rn.pool.host.Panicked(rn.item, value, debug.Stack())
@@ -81,8 +81,8 @@ func (rn *Runner[T]) Next() (item T) {
 // Start is called when the host has claimed the item. The host must then run the task. If callsRan is true, Host.Ran
 // is called when the task is over. If measure is true, the host calls Measured.
 //
-// A task that is not measured counts as late as the next one that the same runner measures, or as the last one if there is none. So where tasks take long, and each
-// starts later than the one before, all are measured.
+// An unmeasured task counts as late as the next task that the same runner measures, or as the last one if none follows.
+// Where tasks take long, and each starts later than the one before, all are measured.
 func (rn *Runner[T]) Start(callsRan bool) (measure bool) {
 	rn.callsRan, rn.inTask = callsRan, true
 	if labels := rn.pool.Labels; labels != nil {
@@ -105,12 +105,12 @@ func (rn *Runner[T]) count() {
 	rn.unmeasured = 0
 }
 
-// ran calls Host.Ran, with which the run ends. It reports whether the next run of the item follows at once.
+// ran calls Host.Ran, which ends the run. It reports whether the next run of the item follows at once.
 func (rn *Runner[T]) ran() (again bool) {
 	rn.callsRan = false // first, because Ran may end the goroutine
 	p, item := rn.pool, rn.item
 	requeue := true
-	defer func() { // also if Ran ends the goroutine: then what it would have returned is not known
+	defer func() { // also if Ran ends the goroutine: then its result is unknown
 		if requeue {
 			p.host.Requeue(item)
 		}

@@ -8,8 +8,8 @@ import (
 // Walks
 //
 // A walk calls a function, without a lock, with the items of a pool, some at a time. EachListed and then EachTaken follow
-// the way of the items: through the list by position, and then through the runners. So they do not miss an item that a runner
-// takes meanwhile, and they may meet an item twice.
+// the way of the items: through the list by position, and then through the runners. So they find an item that a runner takes
+// meanwhile, perhaps twice.
 
 // EachListed calls f with all items that are on the list during the whole call, and perhaps with others. It returns false
 // when f does.
@@ -45,9 +45,9 @@ type Run[T comparable] struct {
 	Over <-chan struct{} // closed when the run is over, which includes Host.Ran
 }
 
-// Runs returns the runs that are in progress during the whole call, of the items that match, and perhaps others of these items.
-// One may be there twice. A run has the same channel in each call, and no other run has it. Runs calls match with the lock of
-// the pool held.
+// Runs returns the runs that are in progress during the whole call, of the items that match, and perhaps others of these
+// items. A run may appear twice. A run has the same channel in each call, and no other run has it. Runs calls match with the
+// lock of the pool held.
 func (p *Pool[T]) Runs(match func(item T) bool) (runs []Run[T]) {
 	p.asking.Lock()
 	defer p.asking.Unlock()
@@ -66,9 +66,9 @@ type Sight[T comparable] struct {
 	Awaited time.Duration // when Look first found that a goroutine waits for its end, or did: see Runs; 0 if it has not
 }
 
-// Look calls f with the runs that are in progress during the whole call, and perhaps with others. One may be there twice. Now is
-// the present time by a clock of the caller, and not 0. So a task pays nothing for the time that it has run: the time counts from the
-// first Look.
+// Look calls f with the runs that are in progress during the whole call, and perhaps with others. A run may appear twice.
+// The caller passes the time now by a clock of its own, and not 0. The time of a run counts from the first Look, so a task
+// pays nothing for it.
 func (p *Pool[T]) Look(now time.Duration, f func(Sight[T])) {
 	var found []Sight[T]
 	p.eachRunner(walked, func(rn *Runner[T]) {
@@ -108,8 +108,8 @@ func (p *Pool[T]) eachRunner(some int, visit func(rn *Runner[T]), pause func() (
 }
 
 const (
-	walked       = 64 // so many runners are visited at a time
-	walkedChunks = 4  // so many chunks are
+	walked       = 64 // runners visited at a time
+	walkedChunks = 4  // chunks visited at a time
 )
 
 // listed returns the items of some chunks of the list, from a position on. If more is true, go on at next. Chunks that

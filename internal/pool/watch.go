@@ -9,7 +9,7 @@ import "time"
 // (TestBlockedTasksDelayOthersByTwoTicks), or each task would need a goroutine (TestTrivialTasksNeedFewRunners).
 
 const (
-	// checksPerTick is how often in a tick the pool is checked, unless the tick is longer than 160 ms.
+	// checksPerTick is how often in a tick the watch goes off, unless the tick is longer than 160 ms.
 	checksPerTick = 16
 
 	// maxInterval bounds the time between two checks.
@@ -24,10 +24,10 @@ const (
 	// a second one, tasks that do nothing take longer (TestEachChunkHasARunner).
 	tinyTask = 250 * time.Nanosecond
 
-	// growth is how many runners the first check that finds tasks slow may add. Each later one may add growth times as many as
-	// the one before. So even if all tasks block, each of a thousand that wait has a runner after five checks, and each of a
-	// million after ten. How many runners there are does not count: those in tasks that block say nothing about the tasks
-	// that wait. See TestFirstRunnersAreFew and TestTrivialTasksBesideBlockedOnes.
+	// growth is how many runners the first check that finds tasks slow may add. Each later check may add growth times as
+	// many as the one before. So even if all tasks block, each of a thousand that wait has a runner after five checks, and
+	// each of a million after ten. The present runners do not count, because runners in blocked tasks say nothing about the
+	// tasks that wait. See TestFirstRunnersAreFew and TestTrivialTasksBesideBlockedOnes.
 	growth = 4
 )
 
