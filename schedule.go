@@ -376,6 +376,9 @@ func (e every) Next(prev time.Time) time.Time { return prev.Add(time.Duration(e)
 // evenly distributed, from zero to a fraction of the time since the run before, or of the pause. The fraction is 0 to
 // 1. The delays do not add up, because Timer.Schedule gives s the time without the delay. To use a Schedule of your
 // own, pass it to Jitter. If your Schedule embeds the result of Jitter or calls its Next, the delays add up.
+//
+// In a bubble of testing/synctest, times have no monotonic reading. So there a pause, time.Now().Add(d), counts from the
+// time for which the run before was due, as a time of the day does.
 func Jitter(s Schedule, fraction float64) Schedule {
 	if j, ok := s.(*jittered); ok {
 		return &jittered{j.exact, append(slices.Clip(j.jitter), fraction)}

@@ -56,7 +56,7 @@ import (
 //
 // The returned timeouts are neither expired nor canceled. To run such a task yourself, first call Cancel, which returns
 // true to one caller. Repeating timeouts are among them, even while their task is running, and so are those of a
-// keyed.Map. Stop cancels the timeouts of Sleep and of package clock, and does not return them.
+// keyed.Map and of package idle. Stop cancels the timeouts of Sleep and of package clock, and does not return them.
 func (t *Timer) Stop() []*Timeout {
 	t.clock.Check()
 	if !t.queue.shut.CompareAndSwap(false, true) { // this shuts the gate
