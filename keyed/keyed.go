@@ -125,6 +125,10 @@ type Map[K comparable, V any] struct {
 	closing sync.Mutex // held by Close, so that a second one waits until the first has all entries
 }
 
+// shardsPerProc is so large because a goroutine may lose its processor while it holds the lock of a shard. Then only a few keys
+// wait for it.
+const shardsPerProc = 32
+
 // A shard holds some of the keys. So goroutines wait for each other only if their keys are in the same shard.
 type shard[K comparable, V any] struct {
 	owner *Map[K, V]
@@ -204,7 +208,7 @@ func New[K comparable, V any](t *hashedwheel.Timer, expired func(key K, value V)
 		panic("keyed: New: nil Timer")
 	}
 	t.IsStopped() // panics if the timer is zero
-	n := min(4*runtime.GOMAXPROCS(0), 256)
+	n := min(shardsPerProc*runtime.GOMAXPROCS(0), 256)
 	n = 1 << bits.Len(uint(n-1)) // a power of two
 	c := newConfig(opts)
 	m := &Map[K, V]{timer: t, expired: expired, jitter: c.jitter, seed: maphash.MakeSeed(), shards: make([]shard[K, V], n)}
@@ -553,19 +557,22 @@ func (s *shard[K, V]) leave(it *item[K, V]) {
 	}
 }
 
-// chunk is how many items takeLeft takes out while it holds the lock: some ten microseconds.
+// chunk is how many items takeLeft first takes out while it holds the lock. A goroutine that waits for a lock spins for some
+// microseconds before it sleeps.
 const chunk = 8
 
-// takeLeft takes out what is on the stack, unless another task does. If other tasks end meanwhile, one of them goes on with it.
+// takeLeft takes out what is on the stack, unless another task does. It lets others that wait for the lock go first. While these
+// are many, it takes out twice as many items each time, so that it ends soon.
 func (s *shard[K, V]) takeLeft() {
 	for s.leaving.Load() != nil && s.taking.CompareAndSwap(false, true) {
-		for more := true; more; {
+		for n := chunk; ; n *= 2 {
 			s.mu.Lock()
-			s.takeOut(chunk)
+			s.takeOut(n)
 			s.mu.Unlock()
-			if more = s.leaving.Load() != nil; more {
-				runtime.Gosched() // to others that wait for the lock
+			if s.leaving.Load() == nil {
+				break
 			}
+			runtime.Gosched()
 		}
 		s.taking.Store(false)
 	}
