@@ -480,4 +480,11 @@ var _ = scenarios.Add(explore.Scenarios{
 		testkit.Pass(10 * tick)
 		require.Equal(s, []int{2}, s.expired)
 	}),
+	// A new key expires while it is set. The task finds the key and the value.
+	"AddExpiry": search(timed.Quickly(2), timed, func(s *scene) {
+		tickAway(0)
+		s.Go(func() { s.set(1, 0) })
+		s.race(0)
+		require.Equal(s, []int{1}, s.expired)
+	}),
 })
