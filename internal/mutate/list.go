@@ -1057,7 +1057,7 @@ var mutations = []mutation{
 	{19, "Close returns a value that has expired, because its key was set again", "keyed/close.go", "shard.close",
 		`if it.claim() { left`, `if true { left`, "TestMapCloseAfterStop"},
 	{19, "Close returns a value whose call is in progress", "keyed/close.go", "shard.close",
-		`if !it.claim() {`, `if !it.claim() && false {`, "TestMapClose TestMapCloseMeetsExpiry"},
+		`if !it.claim() {`, `if !it.claim() && false {`, "TestMapCloseFromInside TestMapCloseKeepsNothing"},
 	{8, "a Map keeps a value that has expired, because its key was set again", "keyed/keyed.go", "shard.takeOut",
 		`delete(s.overdue, it)`, ``, "TestMapCloseAfterStop"},
 	{19, "Close does not return what WithConcurrency holds back", "keyed/close.go", "Map.Close",
