@@ -16,16 +16,17 @@ import (
 //	shard.overdue    shard.mu     due or left, and its key has been set again   Run, Close
 //	limit.waiting    limit.mu     Run has come, and expired waits for a turn    the end of a call, Close
 //
-// A goroutine that moves a value from one place to the next holds the locks of both. So Run holds the lock of the shard while
-// it takes the one of the limit. A call of expired begins when the value leaves its place for it, under the lock of that place.
-// The first instruction of expired comes later, without a lock.
+// In the first two places, the item of a value that has not ended is not claimed. A call of expired begins when Run claims the item,
+// or when the item leaves limit.waiting. Run claims an item and puts it into limit.waiting with the lock of the limit held. The
+// first instruction of expired comes later, without a lock. An item that Run has claimed may stay in shard.items or shard.overdue for a
+// while: see shard.leaving.
 //
-// Close goes through the shards, and marks each closed. With the lock held, it takes what is there. If the task of
-// an item has been started, and waits for the lock, Run finds the item in no place, and does nothing. Then no item
+// Close goes through the shards, and marks each closed. With the lock held, it claims what is there. If Run has been first, the item
+// is in limit.waiting or its call has begun. If Close has been first, Run does nothing. Then no item
 // reaches the limit any more, and Close takes what waits there. So each value is either taken by Close, or its call has begun
 // before Close returns.
 //
-// The goroutine that holds the lock decides, and not the state of the timeout. Close cancels a timeout only so that it is no
+// The claim decides, and not the state of the timeout. Close cancels a timeout only so that it is no
 // longer pending. A runner may have claimed the timeout, or Stop may have returned it. In all these cases Run does nothing.
 
 // An Entry is a key and its value.
@@ -58,7 +59,7 @@ func (m *Map[K, V]) Close() (left []Entry[K, V]) {
 	if m.limit != nil {
 		for _, h := range m.limit.takeWaiting() {
 			s := h.item.shard
-			s.mu.Lock() // the caller of Stop may run the task again, which reads the key
+			s.mu.Lock() // a task may read the key, to take the item out
 			left = append(left, h.item.take())
 			s.mu.Unlock()
 		}
@@ -75,13 +76,18 @@ func (s *shard[K, V]) close(left []Entry[K, V]) []Entry[K, V] {
 		s.overtake(key, lost)
 		ended := s.owner.expired == nil && !it.listed(now)
 		it.timeout.Cancel()
+		if !it.claim() {
+			continue
+		}
 		if entry := it.take(); !ended {
 			left = append(left, entry)
 		}
 	}
 	for it := range s.overdue {
 		it.timeout.Cancel()
-		left = append(left, it.take())
+		if it.claim() {
+			left = append(left, it.take())
+		}
 	}
 	s.items, s.overdue, s.most, s.spare, s.closed = nil, nil, 0, nil, true
 	return left

@@ -298,12 +298,14 @@ func TestMapCloseAfterStop(t *testing.T) {
 		timer := newTimer(t)
 		var ends []int
 		m := New(timer, func(_ string, value int) { ends = append(ends, value) })
-		holdUp(t, timer)
+		release := holdUp(t, timer)
 		require.NoError(t, m.Set("a", 1, tick))
 		pass(tick)
 		require.NoError(t, m.Set("a", 2, hour))
 		s := m.shard("a")
 		require.Len(t, s.overdue, 1)
+		release()
+		timer.Stop()
 		for it := range s.overdue {
 			it.Run(&it.timeout)
 		}

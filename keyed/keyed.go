@@ -15,10 +15,12 @@
 package keyed
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/maphash"
 	"iter"
+	"math"
 	"math/bits"
 	"runtime"
 	"strings"
@@ -54,8 +56,7 @@ import (
 // goes on after the boundary, the call still counts as before it. No other call of the key can have come in between.
 //
 // Each method except Update, TouchIf and RemoveIf (update.go) holds the lock of the shard from its look-up in the map to its last
-// change. The task takes the lock before anything else, or leaves its item to another task that does (leave). The timer ends
-// timeouts without the lock. But while an item is in the
+// change. The timer ends timeouts without the lock, and the task does not wait for it (see below). But while an item is in the
 // map, its timeout ends only once:
 //
 //   - Only add arms a timeout that is not pending, and its item is not in the map then. Set and Touch use
@@ -68,9 +69,9 @@ import (
 //
 //   - If Move comes first, the task does not start before the new deadline, and Stop returns the timeout
 //     later. If Cancel comes first, the task never starts.
-//   - If the timer comes first, the method treats the key as gone. The task waits for the lock, and will call
-//     expired. Meanwhile Set may put a new item in the place of the old one, and Clear may drop it. So the
-//     task removes the key only if its own item is still there.
+//   - If the timer comes first, the method treats the key as gone. The task calls expired, and the key is removed before or
+//     after that. Meanwhile Set may put a new item in the place of the old one, and Clear may drop it. So the
+//     key is removed only if the item of the task is still there.
 //   - If only the boundary comes first, after the method has read the clock, Move or Cancel succeeds. No other call notices,
 //     because it needs the lock.
 //
@@ -79,11 +80,17 @@ import (
 // item is not used again if its timeout has expired, or if Stop has ended it.
 //
 // The caller of Stop has the timeouts that were left, and may run their tasks at any time. Such a run expires the
-// value. But each value has one end: Remove, Clear and Close take the item out of the map, and then Run does nothing. Add does not
-// replace an item that Stop has ended.
+// value. But each value has one end. Run claims its item, and so do Close, and Remove and Clear if Stop has left the item. Only
+// the first claim succeeds. Add does not replace an item that Stop has ended.
 //
-// Before Run has the lock, it reads only the shard of the item, which never changes. Add locks the shard before it
-// arms the timeout, and unlocks it when the key and the value are in place. So Run never sees an item without them.
+// If tasks waited for the lock where very many keys expire at once, the timer would take them for tasks that block, and give each a
+// goroutine. So Run goes on without the lock:
+//
+//   - Before a method arms or moves a timeout, or looks whether an item is alive to replace its value, it puts the item into
+//     shard.changing. It removes it when the key and the value are in place. If Run finds its item there, it waits for the lock. A
+//     method that comes later finds the item ended. So Run sees the last value.
+//   - Run leaves its item on a stack, and calls expired. Then it takes out what is on the stack. If another task of the shard is
+//     about to do that, Run leaves it to that one. So at most one task waits for the lock to do so.
 
 // A Map is a map whose entries expire. Any goroutine may call its methods, also from inside the function that is called
 // when a key expires. Each value has one end: it expires, is replaced, is removed, is left when the timer is stopped,
@@ -118,6 +125,10 @@ type Map[K comparable, V any] struct {
 	closing sync.Mutex // held by Close, so that a second one waits until the first has all entries
 }
 
+// shardsPerProc is so large because a goroutine may lose its processor while it holds the lock of a shard. Then only a few keys
+// wait for it.
+const shardsPerProc = 32
+
 // A shard holds some of the keys. So goroutines wait for each other only if their keys are in the same shard.
 type shard[K comparable, V any] struct {
 	owner *Map[K, V]
@@ -132,8 +143,10 @@ type shard[K comparable, V any] struct {
 	overdue map[*item[K, V]]struct{} // due, and no longer in items, until the task comes; nil until the first
 	closed  bool                     // by Close
 
-	leaving atomic.Pointer[item[K, V]] // a stack of items that are to be taken out: see leave; not guarded by mu
-	takers  int                        // how many calls of leave are taking out what was on it
+	// Not guarded by mu.
+	changing atomic.Pointer[item[K, V]] // the item that the holder of mu arms or changes; or nil
+	leaving  atomic.Pointer[item[K, V]] // a stack of items that were claimed, and are to be taken out; only the holder of mu pops
+	taking   atomic.Bool                // a task takes out what is on the stack, or waits for mu to do so
 
 	_ [64]byte // so that shards do not share a line
 }
@@ -147,7 +160,7 @@ type item[K comparable, V any] struct {
 	key   K
 	value V
 
-	below *item[K, V] // in shard.leaving; written by the task, and then by the task that takes the stack
+	below atomic.Pointer[item[K, V]] // in shard.leaving; the item itself if there is none; nil until the item is claimed
 }
 
 // A term is how long a life lasts: a delay from now, or until a deadline, if there is one.
@@ -195,7 +208,7 @@ func New[K comparable, V any](t *hashedwheel.Timer, expired func(key K, value V)
 		panic("keyed: New: nil Timer")
 	}
 	t.IsStopped() // panics if the timer is zero
-	n := min(4*runtime.GOMAXPROCS(0), 256)
+	n := min(shardsPerProc*runtime.GOMAXPROCS(0), 256)
 	n = 1 << bits.Len(uint(n-1)) // a power of two
 	c := newConfig(opts)
 	m := &Map[K, V]{timer: t, expired: expired, jitter: c.jitter, seed: maphash.MakeSeed(), shards: make([]shard[K, V], n)}
@@ -243,10 +256,17 @@ func (m *Map[K, V]) SetAt(key K, value V, deadline time.Time) error {
 func (m *Map[K, V]) set(s *shard[K, V], key K, value V, t term) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if it := s.items[key]; it != nil && t.move(&it.timeout) {
-		it.value = value
-		s.overtake(key, replaced)
-		return nil
+	if it := s.items[key]; it != nil {
+		s.changing.Store(it)
+		moved := t.move(&it.timeout)
+		if moved {
+			it.value = value
+		}
+		s.changing.Store(nil)
+		if moved {
+			s.overtake(key, replaced)
+			return nil
+		}
 	}
 	return m.add(s, key, value, t)
 }
@@ -293,17 +313,21 @@ func (m *Map[K, V]) add(s *shard[K, V], key K, value V, t term) error {
 		it = &item[K, V]{shard: s}
 		m.timer.Bind(&it.timeout, it)
 	}
-	s.spare = nil // before arm, which panics if the timer belongs to another synctest bubble, and may have armed the item then
-	if err := t.arm(&it.timeout); err != nil {
+	s.spare = nil        // before arm, which panics if the timer belongs to another synctest bubble, and may have armed the item then
+	s.changing.Store(it) // the task may start before the key and the value are in place
+	err := t.arm(&it.timeout)
+	if err == nil {
+		it.key, it.value = key, value
+	}
+	s.changing.Store(nil)
+	if err != nil {
 		s.spare = it
 		return err
 	}
-	// The task may have been started by now. Then it waits for the lock, and finds the key and the value.
 	s.overtake(key, lost)
 	if old != nil {
 		s.keepOverdue(old)
 	}
-	it.key, it.value = key, value
 	if s.items == nil {
 		s.items = make(map[K]*item[K, V])
 	}
@@ -465,12 +489,15 @@ func (it *item[K, V]) alive(now uint64) bool { return due.Root.Ahead(&it.timeout
 // listed reports whether All yields an item and Len counts it: it is alive, or was left at Stop. Called with mu held.
 func (it *item[K, V]) listed(now uint64) bool { return it.alive(now) || it.left() }
 
-// left reports whether Stop has returned the timeout of an item of the map. Its caller may have canceled it since. Called with
-// mu held.
+// left reports whether Stop has returned the timeout of an item of the map, and the item is not claimed. The caller of Stop may
+// have canceled the timeout since. Called with mu held.
 func (it *item[K, V]) left() bool {
 	pending := it.timeout.IsPending() // before IsExpired: the task may be started in between
-	return !pending && !it.timeout.IsExpired()
+	return !pending && !it.timeout.IsExpired() && it.below.Load() == nil
 }
+
+// claim reports whether the caller is the first that claims the item. Then the caller ends its value.
+func (it *item[K, V]) claim() bool { return it.below.CompareAndSwap(nil, it) }
 
 // end ends an item of the map, and reports whether it was alive or left at Stop. The caller takes it out of the map. If it was
 // left, it is not reusable, because the caller of Stop may call Run. Called with mu held.
@@ -478,7 +505,7 @@ func (it *item[K, V]) end(now uint64) (ended, reusable bool) {
 	if it.alive(now) && it.timeout.Cancel() && !it.shard.owner.timer.IsStopped() { // else Stop may have left it just before Cancel
 		return true, true
 	}
-	return it.left(), false
+	return it.left() && it.claim(), false
 }
 
 // String tells the type of the map. It is for Tasks of the timer.
@@ -486,19 +513,30 @@ func (it *item[K, V]) String() string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", it.shard.owner), "*")
 }
 
-// Run is the task. It takes the item out of its place, and calls expired. If the item is in no place, it has ended, and Run does
-// nothing. The caller of Stop and a panic handler may call Run too.
+// Run is the task. It claims the item, and calls expired. If the item is claimed already, Run does nothing. The caller of Stop and
+// a panic handler may call Run too. So may a loop over Timer.Tasks, but then Run does nothing.
 func (it *item[K, V]) Run(*hashedwheel.Timeout) {
 	s := it.shard
 	m := s.owner
-	if m.expired == nil && it.timeout.IsExpired() { // otherwise the caller of Stop calls Run, perhaps twice
-		s.leave(it)
+	if !it.timeout.IsExpired() && !m.timer.IsStopped() {
 		return
 	}
-	s.mu.Lock()
-	calls := s.takeOut(it) && m.expired != nil && (m.limit == nil || m.limit.start(it)) // with mu held, so that Close finds the item: see close.go
-	s.mu.Unlock()
-	// From here on, only the goroutine that calls expired uses the item.
+	if s.changing.Load() == it {
+		s.mu.Lock() // wait until the method that changes it is over
+		s.mu.Unlock()
+	}
+	var claimed, calls bool
+	if m.limit != nil {
+		claimed, calls = m.limit.start(it)
+	} else {
+		claimed = it.claim()
+		calls = claimed && m.expired != nil
+	}
+	if !claimed {
+		return
+	}
+	s.leave(it)
+	defer s.takeLeft() // also after a panic or a Goexit
 	switch {
 	case !calls:
 	case m.limit != nil:
@@ -508,43 +546,54 @@ func (it *item[K, V]) Run(*hashedwheel.Timeout) {
 	}
 }
 
-// takeOut takes an item out of its place, and reports whether it was there. Called with mu held.
-func (s *shard[K, V]) takeOut(it *item[K, V]) bool {
-	if s.items[it.key] == it {
-		s.remove(it.key)
-		return true
+// leave puts an item on the stack. Its task has claimed it, and calls takeLeft later.
+func (s *shard[K, V]) leave(it *item[K, V]) {
+	for {
+		top := s.leaving.Load()
+		it.below.Store(cmp.Or(top, it))
+		if s.leaving.CompareAndSwap(top, it) {
+			return
+		}
 	}
-	_, waited := s.overdue[it]
-	delete(s.overdue, it)
-	return waited
 }
 
-// leaveChunk is how many items leave takes out while it holds the lock: some ten microseconds.
-const leaveChunk = 64
+// chunk is how many items takeLeft first takes out while it holds the lock. A goroutine that waits for a lock spins for some
+// microseconds before it sleeps.
+const chunk = 8
 
-// leave takes out an item whose task has nothing else to do. Where very many keys expire at once, their tasks would wait for the
-// lock, and then the timer would take them for tasks that block, and give each a goroutine. So only the task that finds the stack
-// empty waits for the lock. It takes out what others leave there meanwhile.
-func (s *shard[K, V]) leave(it *item[K, V]) {
-	top := s.leaving.Load()
-	for it.below = top; !s.leaving.CompareAndSwap(top, it); it.below = top {
-		top = s.leaving.Load()
-	}
-	if top != nil {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	it = s.leaving.Swap(nil)
-	s.takers++
-	defer func() { s.takers-- }()
-	for n := 1; it != nil; n++ {
-		s.takeOut(it)
-		it, it.below = it.below, nil
-		if n%leaveChunk == 0 {
-			s.mu.Unlock()
-			runtime.Gosched() // to others that wait for the lock
+// takeLeft takes out what is on the stack, unless another task does. It lets others that wait for the lock go first. While these
+// are many, it takes out twice as many items each time, so that it ends soon.
+func (s *shard[K, V]) takeLeft() {
+	for s.leaving.Load() != nil && s.taking.CompareAndSwap(false, true) {
+		for n := chunk; ; n *= 2 {
 			s.mu.Lock()
+			s.takeOut(n)
+			s.mu.Unlock()
+			if s.leaving.Load() == nil {
+				break
+			}
+			runtime.Gosched()
+		}
+		s.taking.Store(false)
+	}
+}
+
+// takeOut takes up to n items off the stack, and out of their places. Called with mu held.
+func (s *shard[K, V]) takeOut(n int) {
+	for it := s.leaving.Load(); it != nil && n > 0; it = s.leaving.Load() {
+		below := it.below.Load()
+		if below == it {
+			below = nil
+		}
+		if !s.leaving.CompareAndSwap(it, below) {
+			continue
+		}
+		n--
+		it.below.Store(it) // while expired runs, the item does not keep others
+		if s.items[it.key] == it {
+			s.remove(it.key)
+		} else {
+			delete(s.overdue, it)
 		}
 	}
 }
@@ -589,7 +638,8 @@ func (s *shard[K, V]) keepOverdue(it *item[K, V]) {
 func (s *shard[K, V]) length(some bool) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !some && s.leaving.Load() == nil && s.takers == 0 {
+	if !some {
+		s.takeOut(math.MaxInt)
 		return len(s.items)
 	}
 	now := s.now()
@@ -602,7 +652,7 @@ func (s *shard[K, V]) length(some bool) (n int) {
 }
 
 // clear removes all keys of the shard, and returns how many there were. Items that are due and wait stay in the map,
-// because Stop may end them. The tasks of expired items wait for the lock.
+// because Stop may end them.
 func (s *shard[K, V]) clear() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -615,7 +665,7 @@ func (s *shard[K, V]) clear() (n int) {
 			n++
 		case it.timeout.IsExpired():
 			s.overtake(key, lost)
-			s.keepOverdue(it) // its task has been started, and finds that the item is not in the map
+			s.keepOverdue(it) // its task has been started
 		default:
 			if waiting == nil {
 				waiting = make(map[K]*item[K, V])

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -14,42 +15,119 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
-// While the locks of all shards are held, at most one task of each waits. The others leave their keys to it. The test runs on real
-// time, because the tasks wait for a mutex.
+// While the locks of all shards are held, expired is called for each key, and at most one task of each shard waits. The others
+// leave their keys to it. The test runs on real time, because the tasks wait for a mutex.
 func TestTasksDoNotWaitForTheLock(t *testing.T) {
-	timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
-	require.NoError(t, err)
-	defer timer.Stop()
-	m := New[int, int](timer, nil)
-	m.shards = m.shards[:1] // so that to take them out needs several locks
-	const n = 10_000
-	for key := range n {
-		require.NoError(t, m.Set(key, key, time.Second))
+	var calls atomic.Int64
+	for name, expired := range map[string]func(int, int){"nil": nil, "function": func(int, int) { calls.Add(1) }} {
+		t.Run(name, func(t *testing.T) {
+			timer, err := hashedwheel.New(hashedwheel.WithTick(time.Millisecond))
+			require.NoError(t, err)
+			defer timer.Stop()
+			m := New(timer, expired)
+			m.shards = m.shards[:1] // so that to take them out needs several locks
+			s := &m.shards[0]
+			const n = 10_000
+			for key := range n {
+				require.NoError(t, m.Set(key, key, time.Second))
+			}
+			require.NoError(t, m.Set(n, n, time.Hour))
+			s.mu.Lock()
+			require.Eventually(t, func() bool { return timer.Stats().Expired == n }, time.Minute, time.Millisecond)
+			require.Eventually(t, func() bool { return timer.Stats().Running <= 1 }, 10*time.Second, time.Millisecond)
+			if expired != nil {
+				require.EqualValues(t, n, calls.Load())
+			}
+			var lens sync.WaitGroup
+			for range 4 {
+				lens.Go(func() { assert.Equal(t, 1, m.Len(), "Len does not count what has yet to be taken out") })
+			}
+			time.Sleep(10 * time.Millisecond) // so that they wait
+			s.mu.Unlock()
+			lens.Wait()
+			require.Eventually(t, func() bool { return timer.Stats().Running == 0 }, time.Minute, time.Millisecond)
+			require.Nil(t, s.leaving.Load())
+			require.Len(t, s.items, 1)
+			value, ok := m.Remove(n)
+			require.True(t, ok)
+			require.Equal(t, n, value)
+		})
 	}
-	require.NoError(t, m.Set(n, n, time.Hour))
-	for i := range m.shards {
-		m.shards[i].mu.Lock()
-	}
-	require.Eventually(t, func() bool { return timer.Stats().Expired == n }, time.Minute, time.Millisecond)
-	require.Eventually(t, func() bool { return timer.Stats().Running <= len(m.shards) }, 10*time.Second, time.Millisecond)
-	var lens sync.WaitGroup
-	for range 4 {
-		lens.Go(func() { assert.Equal(t, 1, m.Len(), "Len does not count what has yet to be taken out") })
-	}
-	time.Sleep(10 * time.Millisecond) // so that they wait
-	for i := range m.shards {
-		m.shards[i].mu.Unlock()
-	}
-	lens.Wait()
-	require.Eventually(t, func() bool { return timer.Stats().Running == 0 }, time.Minute, time.Millisecond)
-	for i := range m.shards {
-		s := &m.shards[i]
-		require.Nil(t, s.leaving.Load())
-		require.LessOrEqual(t, len(s.items), 1)
-	}
-	value, ok := m.Remove(n)
-	require.True(t, ok)
-	require.Equal(t, n, value)
+}
+
+// While calls of expired are in progress, Len does not count their keys, and their items do not keep each other in memory.
+func TestItemsDuringTheirCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t)
+		release := make(chan struct{})
+		m := New(timer, func(int, int) { <-release })
+		m.shards = m.shards[:1]
+		var items []*item[int, int]
+		for key := range 3 {
+			require.NoError(t, m.Set(key, key, tick))
+			items = append(items, m.shards[0].items[key])
+		}
+		time.Sleep(3 * tick)
+		synctest.Wait()
+		require.Equal(t, 3, timer.Stats().Running)
+		require.Zero(t, m.Len())
+		require.Empty(t, m.shards[0].items)
+		for _, it := range items {
+			require.Same(t, it, it.below.Load())
+		}
+		close(release)
+		synctest.Wait()
+	})
+}
+
+// A key whose call is over is taken out, although its goroutine goes on with the calls for keys that have waited.
+func TestKeysLeaveBetweenCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t)
+		first, second := make(chan struct{}), make(chan struct{})
+		m := New(timer, func(key, _ int) {
+			if key == 1 {
+				<-first
+			} else {
+				<-second
+			}
+		}, WithConcurrency(1))
+		other := 2
+		for m.shard(other) == m.shard(1) {
+			other++
+		}
+		require.NoError(t, m.Set(1, 1, tick))
+		time.Sleep(2 * tick)
+		require.NoError(t, m.Set(other, 2, tick))
+		time.Sleep(3 * tick)
+		close(first)
+		synctest.Wait()
+		require.Equal(t, 1, timer.Stats().Running)
+		require.Empty(t, m.shard(1).items)
+		close(second)
+		synctest.Wait()
+	})
+}
+
+// Timer.Tasks yields the tasks of a Map. A loop that runs them ends no key.
+func TestRunOfWhatTasksYields(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t)
+		made := time.Now()
+		var calls []time.Duration
+		m := New(timer, func(int, int) { calls = append(calls, time.Since(made)) })
+		require.NoError(t, m.Set(1, 1, time.Minute))
+		for task := range timer.Tasks() {
+			task.Run(nil)
+		}
+		value, ok := m.Get(1)
+		require.True(t, ok)
+		require.Equal(t, 1, value)
+		time.Sleep(time.Minute + 2*tick)
+		synctest.Wait()
+		require.Len(t, calls, 1)
+		require.GreaterOrEqual(t, calls[0], time.Minute)
+	})
 }
 
 // The caller of Stop may run a task twice, also at the same time. The test runs on real time, because the tasks wait for a mutex.

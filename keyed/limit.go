@@ -40,19 +40,23 @@ func (l *limit[K, V]) Waiting() (keys int, longest time.Duration, limit int) {
 	return keys, longest, l.n
 }
 
-// start begins the call for an item, and returns true if the caller must make it by run. Otherwise the item waits.
-func (l *limit[K, V]) start(it *item[K, V]) bool {
+// start claims an item and begins the call for it. If the caller must make the call by run, calls is true. Otherwise the item
+// waits.
+func (l *limit[K, V]) start(it *item[K, V]) (claimed, calls bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !it.claim() { // with mu held, so that Close finds the item: see close.go
+		return false, false
+	}
 	if len(l.calling) == l.n {
 		if len(l.waiting) == 0 {
 			due.Root.Hold(l.timer, l)
 		}
 		l.waiting = append(l.waiting, held[K, V]{it, time.Since(l.made)})
-		return false
+		return true, false
 	}
 	l.calling[it] = nil
-	return true
+	return true, true
 }
 
 // next ends the call for an item, and begins the one for the item that has waited for longest, which it returns. If none
@@ -148,6 +152,7 @@ func (l *limit[K, V]) goOn(last *item[K, V], done chan<- struct{}) {
 
 // callExpired calls expired. A panic is reported with the timeout of the item.
 func (it *item[K, V]) callExpired() {
+	defer it.shard.takeLeft() // the goroutine may go on with other calls
 	defer due.Root.Catch(&it.timeout)
 	it.shard.owner.expired(it.key, it.value)
 }

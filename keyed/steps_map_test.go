@@ -438,6 +438,7 @@ var _ = scenarios.Add(explore.Scenarios{
 	// Two keys expire, and the map lets one call run at a time. Both are called for, one after the other.
 	"Limit": search(plain.Bounded(3), timed.Bounded(3), func(s *scene) {
 		running := 0
+		s.timer.Stop() // so that tasks may run
 		s.m.expired = func(k, value int) {
 			running++
 			require.Equal(s, 1, running)
@@ -457,15 +458,33 @@ var _ = scenarios.Add(explore.Scenarios{
 	}),
 	// Tasks leave their keys to each other. Each key is taken out, and none stays on the stack.
 	"Leave": search(plain.Bounded(3), plain, func(s *scene) {
+		s.timer.Stop() // so that tasks may run
 		shard := &s.m.shards[0]
 		shard.items = make(map[int]*item[int, int])
 		for k := range 3 {
 			it := &item[int, int]{shard: shard, key: k}
 			shard.items[k] = it
-			s.Go(func() { shard.leave(it) })
+			s.Go(func() { it.Run(nil) })
 		}
 		s.Race(0)
+		require.Len(s, s.expired, 3)
 		require.Empty(s, shard.items)
 		require.Nil(s, shard.leaving.Load())
+	}),
+	// A key is set again with a delay that ends at once. The task finds the new value.
+	"SetExpiry": search(timed.Quickly(2), timed, func(s *scene) {
+		s.set(1, hour)
+		tickAway(0)
+		s.Go(func() { s.set(2, 0) })
+		s.Race(0)
+		testkit.Pass(10 * tick)
+		require.Equal(s, []int{2}, s.expired)
+	}),
+	// A new key expires while it is set. The task finds the key and the value.
+	"AddExpiry": search(timed.Quickly(2), timed, func(s *scene) {
+		tickAway(0)
+		s.Go(func() { s.set(1, 0) })
+		s.race(0)
+		require.Equal(s, []int{1}, s.expired)
 	}),
 })

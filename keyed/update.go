@@ -237,10 +237,15 @@ func (s *shard[K, V]) storeUpdate(key K, u *update, value V) (V, bool) {
 		return none, false
 	case valid:
 		it := s.items[key] // the same item as before
-		if !it.alive(s.now()) {
+		s.changing.Store(it)
+		alive := it.alive(s.now())
+		if alive {
+			it.value = value
+		}
+		s.changing.Store(nil)
+		if !alive {
 			return none, false
 		}
-		it.value = value
 	}
 	return value, true
 }
