@@ -44,11 +44,15 @@ func (s *Store) verify(records, wakeups *jetstream.StreamInfo, consumer *jetstre
 	case !now.same(s.bucket):
 		wrong("the stream %s was made again at %s, so all deadlines that were set before are gone; restore it from a backup "+
 			"if that was not done, and start all processes again", s.bucketName(), made)
-	case now.made != s.bucket.made && records.State.LastSeq < s.bucketLast: // its metadata comes back too
+	case now.made > s.bucket.made && records.State.LastSeq < s.bucketLast: // its metadata comes back too
+		s.restored = made
+	}
+	if now.same(s.bucket) {
+		s.bucket.made, s.bucketLast = max(s.bucket.made, now.made), max(s.bucketLast, records.State.LastSeq)
+	}
+	if s.restored != "" { // also when more has been done since
 		wrong("the stream %s was restored from a backup at %s, so what was done after that backup is undone; "+
-			"start all processes again", s.bucketName(), made)
-	default:
-		s.bucket.made, s.bucketLast = now.made, max(s.bucketLast, records.State.LastSeq)
+			"start all processes again", s.bucketName(), s.restored)
 	}
 	lease, err := leaseOf(records.Config)
 	switch {
