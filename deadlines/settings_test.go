@@ -149,35 +149,46 @@ func TestStreamsWithoutID(t *testing.T) {
 }
 
 // A backup of the bucket is restored while processes run. Its ID comes back, but what was done since is undone. That stays
-// so for a process that ran, also when others have done more since than was undone.
+// so for a process that ran, also when others have done more since than was undone. A single nats-server 2.12 brings the
+// time of creation back too.
 func TestBucketRestored(t *testing.T) {
 	t.Parallel()
-	var l log
-	cfg := quick()
-	cfg.Logger = l.logger()
-	url := serve(t).ClientURL()
-	s, other := mustOpen(t, url, cfg), mustOpen(t, url, quick())
-	other.mustSet(t, "key", time.Hour)
-	backup := other.backUp(t, s.bucketName())
-	other.mustSet(t, "undone", time.Hour)
-	s.Close() // so that only the test looks
-	s.mustLook(t)
-	require.NoError(t, s.danger())
-	require.NoError(t, other.link().js.DeleteStream(t.Context(), s.bucketName()))
-	backup.restore(t, other.link().nc)
-	s.mustLook(t)
-	const want = "the stream KV_deadlines was restored from a backup at "
-	require.ErrorContains(t, s.danger(), want)
-	require.ErrorIs(t, s.danger(), ErrMismatch)
+	for _, sameTime := range []bool{false, true} {
+		var l log
+		cfg := quick()
+		cfg.Logger = l.logger()
+		url := serve(t).ClientURL()
+		s, other := mustOpen(t, url, cfg), mustOpen(t, url, quick())
+		other.mustSet(t, "key", time.Hour)
+		backup := other.backUp(t, s.bucketName())
+		other.mustSet(t, "undone", time.Hour)
+		s.Close() // so that only the test looks
+		s.mustLook(t)
+		require.NoError(t, s.danger())
+		require.NoError(t, other.link().js.DeleteStream(t.Context(), s.bucketName()))
+		if sameTime {
+			require.ErrorIs(t, s.look(t.Context()), jetstream.ErrStreamNotFound)
+		}
+		backup.restore(t, other.link().nc)
+		if sameTime {
+			records, err := other.link().js.Stream(t.Context(), s.bucketName())
+			require.NoError(t, err)
+			s.bucket.made = records.CachedInfo().Created.UnixNano()
+		}
+		s.mustLook(t)
+		const want = "an earlier state of the stream KV_deadlines was restored"
+		require.ErrorContains(t, s.danger(), want)
+		require.ErrorIs(t, s.danger(), ErrMismatch)
 
-	other = mustOpen(t, url, quick())
-	for i := range 10 {
-		other.mustSet(t, fmt.Sprint(i), time.Hour)
+		other = mustOpen(t, url, quick())
+		for i := range 10 {
+			other.mustSet(t, fmt.Sprint(i), time.Hour)
+		}
+		s.mustLook(t)
+		require.ErrorContains(t, s.danger(), want)
+		require.NotContains(t, l.String(), "the store is safe again")
+		require.NoError(t, other.danger(), "it was started after that")
 	}
-	s.mustLook(t)
-	require.ErrorContains(t, s.danger(), want)
-	require.NotContains(t, l.String(), "the store is safe again")
-	require.NoError(t, other.danger(), "it was started after that")
 }
 
 // A backup is what a server sends of a stream.

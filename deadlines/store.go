@@ -141,11 +141,11 @@ type Store struct {
 	room    room
 	peers   atomic.Pointer[peers]
 	unsafe  atomic.Pointer[error] // see danger
-	// Only Open and then the watcher use these: the bucket that Open has found, the last revision that it has had since, when
-	// an earlier state of it was restored, or "", and the present stream of wake-ups.
+	// Only Open and then the watcher use these: the bucket that Open has found, the last revision that it has had since,
+	// whether an earlier state of it was restored, and the present stream of wake-ups.
 	bucket     origin
 	bucketLast uint64
-	restored   string
+	restored   bool
 	wakeups    origin
 	madeAgain  atomic.Int64 // counts the streams of wake-ups that look has found
 	// failedAudits counts the last audits in a row that failed. Only the present one uses it.
