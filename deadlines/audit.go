@@ -76,10 +76,12 @@ func (s *Store) takeTurn() (again time.Duration) {
 	again = auditAgain/2 + rand.N(auditAgain)
 	seq, err := s.storeTurn(0, turnTTL)
 	if isConflict(err) {
-		if t := s.loadTurn(); t.By == s.id && s.failedAudits > 0 {
-			return auditRetry // the server has not removed it yet
-		} else if t.By != s.id {
+		switch t, _, err := s.lastTurn(); {
+		case err != nil: // what is known counts, until there is an answer
+		case t.By != s.id:
 			s.counts.stranded.Store(int64(t.Stranded))
+		case s.failedAudits > 0:
+			return auditRetry // the server has not removed it yet
 		}
 		return again
 	}
@@ -129,9 +131,9 @@ func (s *Store) auditInTurn(seq uint64) (last uint64, err error) {
 			if err == nil {
 				seq = next
 			} else if isConflict(err) {
-				if by, last := s.lastTurn(); by == s.id { // the answer to the last one was lost
+				if t, last, err := s.lastTurn(); err == nil && t.By == s.id { // the answer to the last one was lost
 					seq = last
-				} else {
+				} else if err == nil || errors.Is(err, jetstream.ErrMsgNotFound) {
 					cancel(errTurn)
 				}
 			}
@@ -158,26 +160,16 @@ func (s *Store) storeTurn(last uint64, ttl time.Duration) (seq uint64, err error
 	return ack.Sequence, nil
 }
 
-// lastTurn returns whose turn it is, and the number of its message.
-func (s *Store) lastTurn() (by string, seq uint64) {
+// lastTurn returns the last turn of a process, and the number of its message. An earlier version has stored no turn in it.
+func (s *Store) lastTurn() (t turn, seq uint64, err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
 	defer cancel()
-	var t turn
 	msg, err := s.link().wakeups.GetLastMsgForSubject(ctx, s.subject("probe", "audit"))
-	if err != nil || json.Unmarshal(msg.Data, &t) != nil {
-		return "", 0
+	if err != nil {
+		return t, 0, err
 	}
-	return t.By, msg.Sequence
-}
-
-// loadTurn returns the last turn of a process, or the zero turn.
-func (s *Store) loadTurn() (t turn) {
-	ctx, cancel := context.WithTimeout(s.ctx, requestLimit)
-	defer cancel()
-	if msg, err := s.link().wakeups.GetLastMsgForSubject(ctx, s.subject("probe", "audit")); err == nil {
-		json.Unmarshal(msg.Data, &t) // an earlier version has stored nothing
-	}
-	return t
+	json.Unmarshal(msg.Data, &t)
+	return t, msg.Sequence, nil
 }
 
 // audit looks for deadlines that are pending without a wake-up, so that no worker would get them, and sets them again.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 )
@@ -89,6 +90,23 @@ func TestOwnTurn(t *testing.T) {
 	ttl, err := time.ParseDuration(msg.Header.Get(jetstream.MsgTTLHeader))
 	require.NoError(t, err)
 	require.LessOrEqual(t, ttl, time.Minute)
+}
+
+// It cannot be read whose turn it is, and how many deadlines are stranded. Those that were known still count.
+func TestTurnCannotBeRead(t *testing.T) {
+	t.Parallel()
+	url := serve(t).ClientURL()
+	s, other := mustOpen(t, url, quick()), mustOpen(t, url, quick())
+	other.Close() // so that only the test asks
+	other.ctx = t.Context()
+	s.counts.stranded.Store(7)
+	_, err := s.storeTurn(0, turnTTL)
+	require.NoError(t, err)
+	other.takeTurn()
+	require.Equal(t, 7, other.Stats().Stranded)
+	other.fails(func() error { return nil }, func(string) error { return errors.New("it fails") })
+	other.takeTurn()
+	require.Equal(t, 7, other.Stats().Stranded)
 }
 
 // Repair sets the earliest deadlines first, and many at a time. One that cannot be set holds up no other one.
@@ -229,6 +247,48 @@ func TestRepairAtOnce(t *testing.T) {
 	}
 	s.awaitNoWakeups(t)
 	require.Equal(t, n, s.mustCheck(t).Wakeups)
+}
+
+// Requests fail until a far deadline has become a near one. The wake-up that another process may have stored may be with a
+// worker by then, so the deadline gets another token.
+func TestRepairTakesLong(t *testing.T) {
+	t.Parallel()
+	for _, audit := range []bool{false, true} {
+		s := mustOpen(t, serve(t).ClientURL(), quick())
+		s.mustSet(t, "key", time.Hour)
+		s.Close() // so that only the test sets the clock
+		s.ctx = t.Context()
+		before, err := s.load(t.Context(), "key")
+		require.NoError(t, err)
+		l := *s.link()
+		l.js = slowToStore{l.js, new(atomic.Bool), func() {
+			now := time.Now()
+			s.clock.set(before.At.Add(-s.window()-repairMargin), now, now)
+		}}
+		s.linked.Store(&l)
+		changed, err := s.repairOne(t.Context(), "key", before, audit)
+		require.NoError(t, err)
+		require.True(t, changed)
+		after, err := s.load(t.Context(), "key")
+		require.NoError(t, err)
+		require.NotEqual(t, before.Token, after.Token)
+		require.Equal(t, before.At, after.At)
+	}
+}
+
+// With a slowToStore, time passes before the first message, which is not stored.
+type slowToStore struct {
+	jetstream.JetStream
+	passed *atomic.Bool
+	pass   func()
+}
+
+func (s slowToStore) PublishMsg(ctx context.Context, msg *nats.Msg, opts ...jetstream.PublishOpt) (*jetstream.PubAck, error) {
+	if !s.passed.Swap(true) {
+		s.pass()
+		return nil, errors.New("it fails")
+	}
+	return s.JetStream.PublishMsg(ctx, msg, opts...)
 }
 
 // The servers stop to answer while the records are read. What has been found until then is set again.

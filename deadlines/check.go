@@ -369,7 +369,10 @@ func (s *Store) repair(ctx context.Context, r *Report, f func(changed bool)) err
 func (s *Store) repairOne(ctx context.Context, key string, stranded record, audit bool) (changed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	if stranded.Status == Pending && stranded.At.After(s.clock.now().Add(s.window()+repairMargin)) {
+	far := func() bool {
+		return stranded.Status == Pending && stranded.At.After(s.clock.now().Add(s.window()+repairMargin))
+	}
+	if far() {
 		id := nuid.Next() // with the ID of Set, a server might drop it
 		err = s.try(ctx, opRepair, key, func(ctx context.Context) error {
 			if danger := s.danger(); errors.Is(danger, ErrMismatch) {
@@ -380,6 +383,10 @@ func (s *Store) repairOne(ctx context.Context, key string, stranded record, audi
 				if changed = now.rev == stranded.rev; err != nil || !changed {
 					return err
 				}
+			}
+			if !far() { // requests have failed for long
+				changed = false
+				return nil
 			}
 			return s.wakeAs(ctx, id, stranded.Token, wakeup{Key: key, At: stranded.At, Prior: stranded.rev - 1})
 		})

@@ -324,3 +324,18 @@ func TestFullBucket(t *testing.T) {
 	b.awaitHandled(10)
 	b.awaitLog("requests succeed again")
 }
+
+// A server has the version that delivers nothing while deadlines are set. The proxy makes it look so. The log says that.
+func TestLateVersion(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, 0)
+	b.open(b.srv.ClientURL())
+	require.NotContains(t, b.log.String(), "a server of this version")
+	version := regexp.MustCompile(`"version":"[^"]+"`)
+	p := startProxy(t, strings.TrimPrefix(b.srv.ClientURL(), "nats://"), func(line []byte) []byte {
+		return version.ReplaceAll(line, []byte(`"version":"2.12.0"`))
+	})
+	b.open(p.url())
+	require.Contains(t, b.log.String(), "a server of this version delivers nothing as long as deadlines are set again and again")
+	require.Contains(t, b.log.String(), "version=2.12.0")
+}

@@ -32,12 +32,18 @@ type event struct {
 
 const floodEvery = time.Minute
 
+// write logs the event. No lock may be held, because the logger is the program's.
+func (e event) write(log *slog.Logger) { log.Log(context.Background(), e.level, e.text, e.args...) }
+
 // report says that something has happened. Events of a kind are logged as one.
 func (f *flood) report(kind string, level slog.Level, text string, args ...any) {
 	f.reportAt(time.Now(), kind, event{level, text, args})
 }
 
-func (f *flood) reportAt(now time.Time, kind string, e event) {
+func (f *flood) reportAt(now time.Time, kind string, e event) { f.write(f.add(now, kind, e)) }
+
+// add notes an event, and returns what is to be logged.
+func (f *flood) add(now time.Time, kind string, e event) []event {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	b := f.kinds[kind]
@@ -46,35 +52,38 @@ func (f *flood) reportAt(now time.Time, kind string, e event) {
 			f.kinds = make(map[string]*burst)
 		}
 		f.kinds[kind] = &burst{logged: now}
-		f.write(e)
-		return
+		return []event{e}
 	}
 	b.times++
 	b.last = e
-	f.settle(kind, b, now)
+	return f.settle(kind, b, now)
 }
 
 // settleAt logs the events of each kind whose pause is over. A kind without events is forgotten, so that its next one
 // is logged at once. It is called now and then.
-func (f *flood) settleAt(now time.Time) {
+func (f *flood) settleAt(now time.Time) { f.write(f.settleAll(now)) }
+
+func (f *flood) settleAll(now time.Time) (lines []event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for kind, b := range f.kinds {
-		f.settle(kind, b, now)
+		lines = append(lines, f.settle(kind, b, now)...)
 	}
+	return lines
 }
 
-// settle logs the events of a kind if its pause is over. The lock must be held.
-func (f *flood) settle(kind string, b *burst, now time.Time) {
+// settle returns the events of a kind as one if its pause is over. The lock must be held.
+func (f *flood) settle(kind string, b *burst, now time.Time) []event {
 	pause := now.Sub(b.logged)
-	switch {
-	case pause < floodEvery:
-	case b.times == 0:
-		delete(f.kinds, kind)
-	default:
-		f.writeMany(b, pause)
-		*b = burst{logged: now}
+	if pause < floodEvery {
+		return nil
 	}
+	if b.times == 0 {
+		delete(f.kinds, kind)
+		return nil
+	}
+	f.kinds[kind] = &burst{logged: now}
+	return []event{b.sum(pause)}
 }
 
 // forget drops the events of a kind that have not been logged, because they are over.
@@ -85,21 +94,29 @@ func (f *flood) forget(kind string) {
 }
 
 // flush logs all events that have not been logged.
-func (f *flood) flush() {
+func (f *flood) flush() { f.write(f.empty()) }
+
+func (f *flood) empty() (lines []event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for kind, b := range f.kinds {
 		if b.times > 0 {
-			f.writeMany(b, time.Since(b.logged))
+			lines = append(lines, b.sum(time.Since(b.logged)))
 		}
 		delete(f.kinds, kind)
 	}
+	return lines
 }
 
-// writeMany logs the last event of a burst, with the number of events since the line before.
-func (f *flood) writeMany(b *burst, since time.Duration) {
-	b.last.args = append(slices.Clip(b.last.args), "times", b.times, "in", since.Round(time.Second))
-	f.write(b.last)
+// sum returns the last event of a burst, with the number of events since the line before.
+func (b *burst) sum(since time.Duration) event {
+	e := b.last
+	e.args = append(slices.Clip(e.args), "times", b.times, "in", since.Round(time.Second))
+	return e
 }
 
-func (f *flood) write(e event) { f.log.Log(context.Background(), e.level, e.text, e.args...) }
+func (f *flood) write(lines []event) {
+	for _, e := range lines {
+		e.write(f.log)
+	}
+}

@@ -70,3 +70,57 @@ func TestFloods(t *testing.T) {
 	require.Contains(t, l.String(), `$KV.deadlines.0`)
 	require.Contains(t, l.String(), `$KV.deadlines.319`)
 }
+
+// The logger of a program may call the library, or block. So neither holds a lock while it logs.
+func TestNoLockWhileLogging(t *testing.T) {
+	now := time.Now()
+	within := make(chan func(), 10)
+	logger := slog.New(hook(func() { (<-within)() }))
+	f := flood{log: logger}
+	h := health{log: logger, forget: time.Hour}
+	unlocked := func() {
+		require.True(t, f.mu.TryLock(), "flood")
+		f.mu.Unlock()
+		require.True(t, h.mu.TryLock(), "health")
+		h.mu.Unlock()
+	}
+	bad := errors.New("it fails")
+	for _, logs := range []func(){
+		func() { f.reportAt(now, "a", event{}) },
+		func() {
+			f.reportAt(now, "a", event{})
+			f.reportAt(now.Add(floodEvery), "a", event{})
+		},
+		func() {
+			f.reportAt(now.Add(floodEvery), "a", event{})
+			f.settleAt(now.Add(2 * floodEvery))
+		},
+		func() {
+			f.reportAt(now.Add(2*floodEvery), "a", event{})
+			f.flush()
+		},
+		func() {
+			h.reportAt("a", bad, now)
+			h.reportAt("a", bad, now.Add(sickAfter))
+		},
+		func() {
+			h.reportAt("a", nil, now.Add(sickAfter))
+			h.settleAt(now.Add(3 * sickAfter))
+		},
+	} {
+		within <- unlocked
+		logs()
+		require.Empty(t, within, "it has logged once")
+	}
+}
+
+// A hook is a handler of logs that calls a function for each line.
+type hook func()
+
+func (h hook) Enabled(context.Context, slog.Level) bool { return true }
+func (h hook) Handle(context.Context, slog.Record) error {
+	h()
+	return nil
+}
+func (h hook) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h hook) WithGroup(string) slog.Handler      { return h }

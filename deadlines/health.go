@@ -45,17 +45,24 @@ const (
 func (h *health) report(kind string, err error) { h.reportAt(kind, err, time.Now()) }
 
 func (h *health) reportAt(kind string, err error, now time.Time) {
+	if line := h.note(kind, err, now); line != nil {
+		line.write(h.log)
+	}
+}
+
+// note notes how a request ended, and returns what is to be logged, or nil.
+func (h *health) note(kind string, err error, now time.Time) *event {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f := h.failures[kind]
 	if errors.Is(err, context.Canceled) { // the process ends the request; that says nothing about the servers
-		return
+		return nil
 	}
 	if err == nil {
 		if f != nil {
 			f.mended = true
 		}
-		return
+		return nil
 	}
 	if f == nil || h.over(f, now) {
 		f = &failure{since: now}
@@ -71,11 +78,12 @@ func (h *health) reportAt(kind string, err error, now time.Time) {
 	if r.what != f.because { // such as when servers that did not answer know that they have no leader
 		pause = sickAfter
 	}
-	if now.Sub(f.since) >= sickAfter && now.Sub(f.logged) >= pause {
-		f.logged, f.because = now, r.what
-		h.log.Error(fmt.Sprintf("deadlines: requests have failed for %v", now.Sub(f.since).Round(time.Second)),
-			"request", kind, "because", err)
+	if now.Sub(f.since) < sickAfter || now.Sub(f.logged) < pause {
+		return nil
 	}
+	f.logged, f.because = now, r.what
+	return &event{slog.LevelError, fmt.Sprintf("deadlines: requests have failed for %v", now.Sub(f.since).Round(time.Second)),
+		[]any{"request", kind, "because", err}}
 }
 
 // over reports whether a failure is over. The lock must be held.
@@ -88,6 +96,13 @@ func (h *health) over(f *failure, now time.Time) bool {
 func (h *health) settle() { h.settleAt(time.Now()) }
 
 func (h *health) settleAt(now time.Time) {
+	for _, line := range h.ended(now) {
+		line.write(h.log)
+	}
+}
+
+// ended forgets the failures that are over, and returns what is to be logged.
+func (h *health) ended(now time.Time) (lines []event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for kind, f := range h.failures {
@@ -95,12 +110,14 @@ func (h *health) settleAt(now time.Time) {
 			continue
 		}
 		delete(h.failures, kind)
-		switch {
-		case f.logged.IsZero():
-		case f.mended:
-			h.log.Info("deadlines: requests succeed again", "request", kind, "after", f.last.Sub(f.since).Round(time.Second))
-		default: // such as of a deadline that another worker has got
-			h.log.Info("deadlines: requests that failed are not repeated any more", "request", kind, "after", f.last.Sub(f.since).Round(time.Second))
+		if f.logged.IsZero() {
+			continue
 		}
+		text := "deadlines: requests succeed again"
+		if !f.mended { // such as of a deadline that another worker has got
+			text = "deadlines: requests that failed are not repeated any more"
+		}
+		lines = append(lines, event{slog.LevelInfo, text, []any{"request", kind, "after", f.last.Sub(f.since).Round(time.Second)}})
 	}
+	return lines
 }

@@ -189,6 +189,10 @@ func (h *held) claim(ctx context.Context) (*record, error) {
 				h.hold(again + rand.N(again))
 				return nil, nil
 			}
+			if !h.sign() { // the answer has taken longer than the lease
+				h.drop()
+				return nil, nil
+			}
 		}
 		if !alive {
 			r.Deaths++

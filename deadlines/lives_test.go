@@ -120,3 +120,31 @@ func TestNoLockAcrossRequest(t *testing.T) {
 	close(end)
 	require.True(t, <-answer)
 }
+
+// It takes longer than the lease to ask whether the worker is alive that has claimed a deadline before. Another worker may
+// have the deadline by then, so this one does not claim it.
+func TestNoClaimAfterLongQuestion(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, serve(t).ClientURL(), quick())
+	s.Close() // so that only the test asks
+	w := s.mustMakeWorker(t, nil)
+	r := record{Status: Running, At: time.Now().Add(-time.Minute), Token: newToken(time.Now()), By: "host-1-abcdef", Attempts: 1}
+	_, err := s.link().bucket.Put(t.Context(), "key", r.encode())
+	require.NoError(t, err)
+	before, err := s.load(t.Context(), "key")
+	require.NoError(t, err)
+	s.counts.held.Add(1)
+	h := &held{w: w, msg: silent{}, token: r.Token, wakeup: wakeup{Key: "key", At: r.At}, delivery: 1, signed: time.Now()}
+	s.fails(func() error {
+		time.Sleep(s.cfg.Lease) // the server counts in real time
+		return nil
+	}, func(string) error { return nil })
+	claimed, err := h.claim(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, claimed)
+	after, err := s.load(t.Context(), "key")
+	require.NoError(t, err)
+	require.Equal(t, before.rev, after.rev)
+	require.Zero(t, s.Stats().Held)
+	require.Zero(t, s.Stats().Deaths)
+}

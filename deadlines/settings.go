@@ -39,16 +39,13 @@ func (p paused) Error() string {
 func (s *Store) verify(records, wakeups *jetstream.StreamInfo, consumer *jetstream.ConsumerInfo) error {
 	var m mismatch
 	wrong := func(format string, args ...any) { m.wrong = append(m.wrong, fmt.Sprintf(format, args...)) }
-	now, made := originOf(records), records.Created.UTC().Format(time.RFC3339)
-	switch {
-	case !now.same(s.bucket):
+	if !originOf(records).same(s.bucket) {
 		wrong("the stream %s was made again at %s, so all deadlines that were set before are gone; restore it from a backup "+
-			"if that was not done, and start all processes again", s.bucketName(), made)
-	case now.made != s.bucket.made && records.State.LastSeq < s.bucketLast: // its metadata comes back too
-		wrong("the stream %s was restored from a backup at %s, so what was done after that backup is undone; "+
-			"start all processes again", s.bucketName(), made)
-	default:
-		s.bucket.made, s.bucketLast = now.made, max(s.bucketLast, records.State.LastSeq)
+			"if that was not done, and start all processes again", s.bucketName(), records.Created.UTC().Format(time.RFC3339))
+	}
+	if s.restored {
+		wrong("an earlier state of the stream %s was restored, so what was done after that backup is undone; "+
+			"start all processes again", s.bucketName())
 	}
 	lease, err := leaseOf(records.Config)
 	switch {

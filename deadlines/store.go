@@ -56,6 +56,9 @@ const (
 	idKey        = "hashedwheel-id"    // in the metadata of both streams
 	idSuffix     = 6                   // characters of the ID of a process that its name in records has
 
+	// With each schedule, a server of this version sets the timer of all schedules again, for a quarter of a second at least.
+	lateVersion = "2.12.0"
+
 	maxError   = 1000                 // bytes of the text of an error in a record, each up to six bytes in JSON
 	headroom   = 10 * maxError        // bytes of a message for everything but the payload
 	maxWorkers = 100_000              // handlers at a time
@@ -138,10 +141,11 @@ type Store struct {
 	room    room
 	peers   atomic.Pointer[peers]
 	unsafe  atomic.Pointer[error] // see danger
-	// Only Open and then the watcher use these: the bucket that Open has found, the last revision that it has had since, and
-	// the present stream of wake-ups.
+	// Only Open and then the watcher use these: the bucket that Open has found, the last revision that it has had since,
+	// whether an earlier state of it was restored, and the present stream of wake-ups.
 	bucket     origin
 	bucketLast uint64
+	restored   bool
 	wakeups    origin
 	madeAgain  atomic.Int64 // counts the streams of wake-ups that look has found
 	// failedAudits counts the last audits in a row that failed. Only the present one uses it.
@@ -201,6 +205,10 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Store, error) {
 	if nc.Opts.MaxReconnect >= 0 {
 		s.log.Warn("deadlines: the connection will be given up when the servers are away for long; see Connect",
 			"attempts", nc.Opts.MaxReconnect)
+	}
+	if version := nc.ConnectedServerVersion(); version == lateVersion {
+		s.log.Error("deadlines: a server of this version delivers nothing as long as deadlines are set again and again; install a later one",
+			"version", version, "server", nc.ConnectedServerName())
 	}
 	s.health.log, s.health.forget = s.log, max(sickEvery, s.cfg.Lease)
 	s.watch()

@@ -63,6 +63,7 @@ func (s *Store) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.follow(records, !s.lostSince.IsZero())
 	s.lostSince = time.Time{}
 	s.clock.set(records.TimeStamp, sent, time.Now())
 	s.see(records)
@@ -94,6 +95,20 @@ func (s *Store) look(ctx context.Context) error {
 	s.counts.delivered.Store(int64(consumer.CachedInfo().NumAckPending))
 	s.judge(s.verify(records, wakeups, consumer.CachedInfo()))
 	return nil
+}
+
+// follow notes what is known of the bucket, and whether an earlier state of it was restored. Its ID comes back then. Most
+// servers give it a new time of creation. Some single servers do not, but it was gone before. A leader that has been
+// replaced may also answer with an earlier revision.
+func (s *Store) follow(records *jetstream.StreamInfo, gone bool) {
+	now := originOf(records)
+	if !now.same(s.bucket) {
+		return
+	}
+	if (gone || now.made > s.bucket.made) && records.State.LastSeq < s.bucketLast {
+		s.restored = true // also when more has been done since
+	}
+	s.bucket.made, s.bucketLast = max(s.bucket.made, now.made), max(s.bucketLast, records.State.LastSeq)
 }
 
 // judge notes why the store is unsafe, or nil, and logs a change.
