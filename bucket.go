@@ -178,7 +178,7 @@ type level struct {
 	buckets  []bucket    // nil until the first timeout, except on level 0; their number is a power of two
 	occupied bitmap.Bits // the buckets that have entries
 	stale    bitmap.Bits // the occupied buckets from which entries were taken without finding a new min
-	visited  bitmap.Bits // the buckets with a visit in wheel.visits; there is one at most
+	visited  bitmap.Bits // the buckets with a visit in wheel.visits, which has one at most for each
 	inUse    int         // how many buckets have entries
 	count    int         // entries in all buckets
 

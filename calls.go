@@ -62,9 +62,9 @@ func (h *handling) since(to *Timeout) (began time.Duration, found bool) {
 //
 // A call that returns soon costs two additions. The first call arms a timer of the runtime, the alarm, for a second:
 //
-//	off ---begin---> aSecond ---alarm, and a call is in progress---> aMinute ---alarm---> off, and the timer looks
-//	 ^                  |                                               |
-//	 +------alarm-------+------------------------ the last call ends ---+
+//	off ---begin---> aSecond ---alarm: looks---> aMinute ---alarm: looks---> off
+//	 ^                  |                         |  ^                       |
+//	 +--alarm: no call--+---- the last call ends--+  +--the look asks for it-+
 //
 // So a second after the last call the runtime has no timer.
 type briefs struct {
@@ -85,7 +85,8 @@ const (
 	aMinute // a call was in progress a second later
 )
 
-// stuckCalls returns Stats.Stuck. Of the calls that the last look has found, at most as many are left as are in progress now.
+// stuckCalls returns Stats.Stuck. Some of the calls that the last look has found may have returned since, so the result is at most
+// the number of calls in progress.
 func (b *briefs) stuckCalls() int { return int(min(b.stuck.Load(), b.n.Load())) }
 
 // begin is called when a call begins. Each begin needs an end.

@@ -36,7 +36,7 @@ type hook interface {
 	// NewTimeout does not call it: see Group.start.
 	arm(to *Timeout) error
 
-	// notices returns the count of the calls of Canceled by which disarmed notifies a Canceler. It returns nil if there is none.
+	// notices returns the counter of the calls of Canceled that have not returned, or nil if the task is no Canceler.
 	notices() *notices
 
 	// disarmed is called when Cancel, Stop or the end of its schedule has ended the timeout. It is not called when a claim

@@ -41,7 +41,7 @@ type stripe struct {
 	// with the fields above, because each NewTimeout, Reset and Cancel uses that line.
 	armed        atomic.Uint64 // timeouts armed again by a Reset; ring.filled counts first armings
 	canceled     atomic.Uint64 // timeouts canceled
-	runs         atomic.Uint64 // runs of repeating timeouts that are over, except for the last one of a schedule that has ended
+	runs         atomic.Uint64 // runs after which a repeating timeout was armed again, canceled or returned; the last run of a schedule counts in expired
 	expired      atomic.Uint64 // other tasks started; the last run of a repeating timeout counts when it is over
 	pushed       atomic.Uint64 // timeouts pushed onto the inbox
 	pushedAtTake atomic.Uint64 // the value of pushed when the inbox was last taken; written by the worker or Stop

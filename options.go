@@ -164,8 +164,8 @@ func WithPanicHandler(h func(to *Timeout, value any, stack []byte)) Option {
 }
 
 // WithLogger sets the logger of the timer. The timer logs panics that have no handler, and the warning of WithTick.
-// When tasks are late by a second, or more and more tasks do not return, it logs a warning that says why, at most once a
-// minute. With nil, the default, each message goes to the logger that slog.Default returns at that time. A panic of the
+// When tasks are late by a second, or calls of the program's functions do not return, it logs a warning that says why, at
+// most once a minute. With nil, the default, each message goes to the logger that slog.Default returns at that time. A panic of the
 // logger is recovered and counted in Stats.Panics, and its message is lost.
 func WithLogger(l *slog.Logger) Option {
 	return func(c *config) { c.logger = l }

@@ -59,7 +59,7 @@ type Timer struct {
 	briefs    briefs        // calls that should be brief
 	canceling atomic.Int64  // calls of Canceled in progress
 	handling  handling      // of the panic handler
-	looking   sync.Mutex    // held by Timer.look
+	looking   sync.Mutex    // held by Timer.census
 	flushing  atomic.Bool   // what flood keeps after Stop will be logged within a second
 	told      atomic.Bool   // the log has the warning of Shutdown
 

@@ -11,12 +11,12 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/warn"
 )
 
-// manyDue is how many tasks that are due and have no limit take the processors from the worker.
+// If manyDue tasks wait, and neither a limit nor an executor holds them up, their runners are why the worker is late.
 const manyDue = 1 << 16
 
-// warn logs what is wrong at the end of a round, and waits neither for the logger nor for a look at all calls in progress. Until is the
-// time at which a round must come to check again, and line the one at which a round has to log panics that are kept, if rounds come at
-// all. Each is math.MaxInt64 if there is none. It is worker.warn.
+// warn logs what is wrong at the end of a round, and waits neither for the logger nor for a look at all calls in progress. A round
+// must come at the time until, to check again. If rounds come anyway, one should come at the time line, to log panics that are kept.
+// Each time is math.MaxInt64 if there is no need. The worker calls it as worker.warn.
 func (t *Timer) warn(r ending) (until, line time.Duration) {
 	w := &t.worker
 	if v, hadMore := w.late.Report(r.elapsed, r.behind); v.Warn {

@@ -78,7 +78,7 @@ type worker struct {
 	progress  progress
 	wakeups   atomic.Uint64   // how often a goroutine was started for rounds; written by the worker
 	published publishedLevels // written by the worker or Stop
-	handedAt  atomic.Int64    // the last time at which no runner was starting: one that is starting now was started after it
+	handedAt  atomic.Int64    // when expireDue last found no runner that was starting: one that is starting now was started later
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer

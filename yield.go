@@ -68,8 +68,8 @@ func (w *worker) isOverdue(now time.Duration, state uint64) bool {
 	return now >= ticks.Later(w.clock.Boundary(next), overdue)
 }
 
-// runnerIsOverdue reports whether a runner has waited long for its first processor. The pool may have started it later, because
-// other runners are in tasks. It still counts as started when timeouts were handed over.
+// runnerIsOverdue reports whether a runner has waited long for its first processor. The wait counts from handedAt, even if the pool
+// started the runner later.
 func (w *worker) runnerIsOverdue(now time.Duration) bool {
 	return w.runnerStarts() && now >= time.Duration(w.handedAt.Load())+overdue
 }

@@ -53,7 +53,7 @@ type Pool[T comparable] struct {
 
 	// The caller may set these after Init, before it adds the first item.
 	Limit int // the number of tasks that may run at the same time; 0 for no limit, negative for none at all
-	Procs int // how many runners can be at work at the same time; a check starts up to so many if many items wait
+	Procs int // the number of processors, or maxProcs if that is less; a check starts up to so many if many items wait
 
 	// Immutable after Init.
 	host     Host[T]
