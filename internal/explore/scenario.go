@@ -64,7 +64,7 @@ func (all Scenarios) Add(more Scenarios) (added int) {
 }
 
 // share is how long a daily search of a scenario may take.
-const share = 100 * time.Millisecond
+const share = 50 * time.Millisecond
 
 // Scenario is [Search] for a scenario of package rewrite. It searches with the size daily, or in a full search with
 // the size fully. Pass is how much time passes at once. Scenario fails the test if an execution fails. It logs what

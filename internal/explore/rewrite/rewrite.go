@@ -45,7 +45,7 @@ func Explore(t *testing.T, dir string, scenarios explore.Scenarios) {
 	}
 	t.Parallel() // other processes do the work
 	// The go command notes which variables a test reads, and runs the test again when one has changed.
-	limit := "1m" // for a scenario, which otherwise ends by itself after 100 ms; one that hangs says where
+	limit := "1m" // for a scenario, which otherwise ends by itself after 50 ms; one that hangs says where
 	for _, name := range []string{"HASHEDWHEEL_EXPLORE", "HASHEDWHEEL_FULL", "HASHEDWHEEL_EXPLORE_TIME", "HASHEDWHEEL_SEED"} {
 		if os.Getenv(name) != "" {
 			limit = "0" // it may take as long as it needs
