@@ -19,42 +19,42 @@ type waitingKeys struct {
 	limit   int           // keyed.WithConcurrency of its queue
 }
 
-// handling has the timeouts for which a call of the panic handler is in progress.
+// handling has the timeouts for which calls of the panic handler are in progress.
 type handling struct {
 	mu    sync.Mutex
-	calls map[*Timeout]handled // nil until the first
+	calls map[*Timeout][]time.Duration // when each call began; nil until the first
 }
 
-// A handled says how many calls are in progress for a timeout, and when the first of them began.
-type handled struct {
-	n     int
-	since time.Duration
-}
-
-// add adds n to the number of calls for a timeout. Elapsed is the present time.
-func (h *handling) add(to *Timeout, n int, elapsed time.Duration) {
+// begin notes that a call for a timeout begins. Elapsed is the present time.
+func (h *handling) begin(to *Timeout, elapsed time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.calls == nil {
-		h.calls = make(map[*Timeout]handled)
+		h.calls = make(map[*Timeout][]time.Duration)
 	}
-	c, found := h.calls[to]
-	if !found {
-		c.since = elapsed
-	}
-	if c.n += n; c.n == 0 {
-		delete(h.calls, to)
+	h.calls[to] = append(h.calls[to], elapsed)
+}
+
+// end notes that a call has returned, given when it began.
+func (h *handling) end(to *Timeout, began time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	calls := h.calls[to]
+	if i := slices.Index(calls, began); len(calls) > 1 {
+		h.calls[to] = slices.Delete(calls, i, i+1)
 	} else {
-		h.calls[to] = c
+		delete(h.calls, to)
 	}
 }
 
-// since returns when the call for a timeout began, if one is in progress.
+// since returns when the first of the calls for a timeout began that are in progress, if any are.
 func (h *handling) since(to *Timeout) (began time.Duration, found bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	c, found := h.calls[to]
-	return c.since, found
+	if calls := h.calls[to]; len(calls) > 0 {
+		return slices.Min(calls), true
+	}
+	return 0, false
 }
 
 // briefs counts the calls in progress that should be brief in each program: Next, Canceled, the panic handler, and WaitRunning. While
@@ -138,9 +138,13 @@ func (b *briefs) disarm() {
 
 // disarmIfIdle is disarm with mu held.
 func (b *briefs) disarmIfIdle() {
-	if b.state.Load() == aMinute && b.n.Load() == 0 {
-		b.alarm.Stop()
-		b.state.Store(off)
+	for b.state.Load() == aMinute && b.n.Load() == 0 {
+		b.state.Store(off) // before it reads n again: a call that begins now arms the alarm, or is counted
+		if b.n.Load() == 0 {
+			b.alarm.Stop()
+			return
+		}
+		b.state.Store(aMinute) // before it reads n again: the last call may have ended while it saw off
 	}
 }
 

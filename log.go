@@ -20,8 +20,9 @@ func (t *Timer) reportPanic(to *Timeout, what string, value any, stack []byte) {
 	case to == nil:
 		t.logPanic("executor", "", "", value, stack)
 	case t.panicHandler != nil:
-		t.handling.add(to, 1, t.elapsedHere())
-		defer t.handling.add(to, -1, 0)
+		began := t.elapsedHere()
+		t.handling.begin(to, began)
+		defer t.handling.end(to, began)
 		t.briefs.begin()
 		defer t.briefs.end()
 		t.panicHandler(to, value, stack)

@@ -321,6 +321,30 @@ func TestKeptPanicsComeInAMinute(t *testing.T) {
 	})
 }
 
+// The line of a kind comes a minute after the one before it, also if the line of another kind comes first and nothing is due in between.
+func TestEachKindOfPanicHasItsLine(t *testing.T) {
+	hashedwheel.Virtual(t, func(t *testing.T) {
+		option, log := hashedwheel.Logged()
+		timer := hashedwheel.NewTestTimer(t, option, hashedwheel.WithTick(time.Millisecond))
+		_, err := timer.AfterFunc(time.Hour, nop)
+		require.NoError(t, err)
+		for range 3 {
+			_, err := timer.AfterFunc(0, func() { panic("one") })
+			require.NoError(t, err)
+			_, err = timer.AfterFunc(5*time.Second, func() { panic("another") })
+			require.NoError(t, err)
+		}
+		lines := func(after time.Duration, want ...int) {
+			t.Helper()
+			testkit.Pass(after)
+			require.Equal(t, want, []int{strings.Count(log.String(), "panic=one"), strings.Count(log.String(), "panic=another")})
+		}
+		lines(59*time.Second, 1, 1)
+		lines(2*time.Second, 2, 1)
+		lines(5*time.Second, 2, 2)
+	})
+}
+
 // What is kept is in the log soon after Stop.
 func TestKeptPanicsComeWithStop(t *testing.T) {
 	hashedwheel.Virtual(t, func(t *testing.T) {

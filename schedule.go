@@ -211,7 +211,8 @@ func (r *repeating) goOn(to *Timeout, over bool) (again bool) {
 	defer to.timer.catch(to, "Schedule.Next") // a panic of the schedule ends the runs
 	if word := to.word.Load(); word&moved == 0 && status(word) == pending {
 		if r.run != nil {
-			defer r.asking(to.timer)()
+			r.asking(to.timer)
+			defer r.answered(to.timer)
 		}
 		more = r.next(to.timer)
 	}
@@ -255,14 +256,16 @@ func (r *repeating) notBefore(c *ticks.Clock) uint64 {
 	return now
 }
 
-// asking notes that a call of Next begins on a runner. It returns a function to call when that has returned.
-func (r *repeating) asking(t *Timer) (over func()) {
+// asking notes that a call of Next begins on a runner.
+func (r *repeating) asking(t *Timer) {
 	r.run.asked.Store(max(1, int64(t.clock.Elapsed())))
 	t.briefs.begin()
-	return func() {
-		r.run.asked.Store(0)
-		t.briefs.end()
-	}
+}
+
+// answered notes that the call has returned.
+func (r *repeating) answered(t *Timer) {
+	r.run.asked.Store(0)
+	t.briefs.end()
 }
 
 // ask returns the next time of the schedule, and the same time with jitter.

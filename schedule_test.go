@@ -1314,3 +1314,19 @@ func TestJitterOfJitter(t *testing.T) {
 		require.True(t, next >= time.Second && next <= 1875*time.Millisecond, next)
 	}
 }
+
+// Asking a schedule for the next run allocates nothing.
+func TestNextAllocatesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t, WithTick(time.Millisecond))
+		const runs = 1000
+		var n atomic.Int64
+		_, err := timer.Schedule(TaskFunc(func(*Timeout) { n.Add(1) }), scheduleFunc(func(prev time.Time) time.Time { return prev.Add(time.Millisecond) }))
+		require.NoError(t, err)
+		pass(time.Second)
+		n.Store(0)
+		allocated := testing.AllocsPerRun(1, func() { pass(runs * time.Millisecond) })
+		require.GreaterOrEqual(t, n.Load(), int64(2*runs-2)) // AllocsPerRun calls it once more
+		require.Less(t, allocated, float64(runs/2))
+	})
+}

@@ -33,7 +33,7 @@ func (t *Timer) warn(r ending) (until, line time.Duration) {
 	}
 	if line = t.flood.Next(); line <= r.elapsed {
 		t.logKept(false)
-		line = math.MaxInt64
+		line = t.flood.Next() // of the other kinds
 	}
 	return until, line
 }

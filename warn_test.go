@@ -596,6 +596,27 @@ func TestShortCallsAfterLongRunsAreNotLogged(t *testing.T) {
 	})
 }
 
+// Calls of the panic handler for one timeout may overlap, so that there is always one in progress. None of them is long.
+func TestOverlappingCallsAreNotLogged(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		option, log := logged()
+		timer := newTimer(t, option, WithPanicHandler(func(*Timeout, any, []byte) { time.Sleep(1500 * time.Millisecond) }))
+		to, err := timer.NewTimeout(TaskFunc(func(to *Timeout) {
+			if _, err := to.Reset(time.Second); err != nil {
+				t.Error(err)
+			}
+			panic("on purpose")
+		}), 0)
+		require.NoError(t, err)
+		pass(5 * time.Minute)
+		require.True(t, to.Cancel())
+		require.Zero(t, timer.Stats().Stuck)
+		pass(time.Minute)
+		require.Empty(t, log.String())
+		require.Empty(t, timer.handling.calls)
+	})
+}
+
 // The Next of a slowSchedule takes three seconds after a run. There are two runs.
 type slowSchedule struct{ asked int }
 

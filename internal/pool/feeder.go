@@ -28,10 +28,15 @@ func (f *Feeder[T]) Add(item T) {
 	}
 }
 
-// Remove removes an item, given its position, unless a runner has taken it.
+// Remove removes an item, given its position, unless a runner has taken it. If the items before and behind it have been taken too, as
+// those of repeating tasks are when these come due again, it takes no lock. Positions are compared as in list.find.
 func (f *Feeder[T]) Remove(item T, pos uint32) {
-	f.Flush() // because it may be here
-	f.pool.Remove(item, pos)
+	if f.chunk != nil && int32(pos-f.chunk.base) >= 0 {
+		f.Flush()
+	}
+	if int32(pos-f.pool.list.gone.Load()) >= 0 {
+		f.pool.Remove(item, pos)
+	}
 }
 
 // Starting is Pool.Starting.

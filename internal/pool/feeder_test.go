@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/hashedwheel/hashedwheel/internal/testkit"
 )
 
 // A feeder hands over chunks that are full, and the rest when it is flushed. Until then it has the items. Its
@@ -19,6 +21,7 @@ func TestFeeder(t *testing.T) {
 			h.fed = true
 			f := &h.feeder
 			f.next = first
+			h.pool.list.gone.Store(first)
 			f.Flush()
 			require.Zero(t, h.pool.Waiting())
 			var all []*task
@@ -56,6 +59,44 @@ func TestFeederRemove(t *testing.T) {
 	f.Remove(2, 1)
 	f.Remove(4, 3)
 	require.Equal(t, []int{1, 3}, p.Close())
+}
+
+// Remove takes no lock and hands over nothing for an item that a runner has taken, as one has of each repeating task that comes due again.
+func TestFeederRemovesNothing(t *testing.T) {
+	var p Pool[int]
+	p.Init(numbers{}, time.Second, new(Memory[int]))
+	p.Limit = -1 // nothing runs
+	f := NewFeeder(&p)
+	for item := range 2*chunkLen + 2 {
+		f.Add(item + 1)
+	}
+	f.Flush()
+	p.mu.Lock()
+	for range 2*chunkLen + 1 {
+		p.list.popFirst()
+	}
+	p.mu.Unlock()
+	f.Remove(2*chunkLen+1, 2*chunkLen) // the one behind it is still there
+	f.Add(7)
+	func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			f.Remove(1, 0)
+			f.Remove(2*chunkLen, 2*chunkLen-1)
+		}()
+		select {
+		case <-ended:
+		case <-time.After(testkit.Patience): // real time: it would wait for the lock
+			t.Error("takes the lock")
+		}
+	}()
+	require.NotNil(t, f.chunk)
+	f.Remove(2*chunkLen+2, 2*chunkLen+1)
+	f.Flush()
+	require.Equal(t, []int{7}, p.Close())
 }
 
 // A feeder that hands over a few items at a time allocates nothing, because the list copies them.

@@ -3,6 +3,7 @@ package pool
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // A list holds the items that wait for a runner, in the order in which they were added. Items are taken from its
@@ -16,6 +17,8 @@ type list[T comparable] struct {
 	chunks []*chunk[T] // those before head are nil
 	head   int
 	n      int // items in the list
+
+	gone atomic.Uint32 // the position before which no item is left; may be read without the lock
 }
 
 const (
@@ -132,6 +135,7 @@ func (l *list[T]) unlink(i int) *chunk[T] {
 		return k
 	}
 	l.chunks[i] = nil // the usual case: without moving the others
+	l.gone.Store(k.base + uint32(len(k.items)))
 	if l.head++; l.head == len(l.chunks) {
 		l.chunks, l.head = l.chunks[:0], 0
 		if cap(l.chunks) > keptLen {
