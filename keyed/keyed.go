@@ -179,12 +179,15 @@ func (t term) arm(to *hashedwheel.Timeout) (err error) {
 	return err
 }
 
-// move moves the timeout of an item of the map, and reports whether the item was alive. Called with mu held.
-func (t term) move(to *hashedwheel.Timeout) bool {
+// move moves the timeout of an item of the map, and reports whether the item was alive. A panic handler may have reset the
+// timeout of one that is claimed. Called with mu held.
+func (it *item[K, V]) move(t term) (moved bool) {
 	if t.deadline == nil {
-		return to.Move(t.delay)
+		moved = it.timeout.Move(t.delay)
+	} else {
+		moved = due.Root.MoveAt(&it.timeout, *t.deadline)
 	}
-	return due.Root.MoveAt(to, *t.deadline)
+	return moved && it.below.Load() == nil
 }
 
 // ErrClosed is returned by Set, SetAt and GetOrSet after Close.
@@ -255,15 +258,11 @@ func (m *Map[K, V]) SetAt(key K, value V, deadline time.Time) error {
 // set is Set and SetAt.
 func (m *Map[K, V]) set(s *shard[K, V], key K, value V, t term) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlockChanged()
 	if it := s.items[key]; it != nil {
 		s.changing.Store(it)
-		moved := t.move(&it.timeout)
-		if moved {
+		if it.move(t) {
 			it.value = value
-		}
-		s.changing.Store(nil)
-		if moved {
 			s.overtake(key, replaced)
 			return nil
 		}
@@ -280,7 +279,7 @@ func (m *Map[K, V]) set(s *shard[K, V], key K, value V, t term) error {
 func (m *Map[K, V]) GetOrSet(key K, value V, delay time.Duration) (V, bool, error) {
 	s := m.shard(key)
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlockChanged()
 	if it := s.items[key]; it != nil && it.alive(s.now()) {
 		return it.value, true, nil
 	}
@@ -291,7 +290,13 @@ func (m *Map[K, V]) GetOrSet(key K, value V, delay time.Duration) (V, bool, erro
 	return value, false, nil
 }
 
-// add stores a new item, which may replace one that is due or has expired. Called with mu held.
+// unlockChanged unlocks mu for a method that has put an item into changing, also after a panic of arm or move.
+func (s *shard[K, V]) unlockChanged() {
+	s.changing.Store(nil)
+	s.mu.Unlock()
+}
+
+// add stores a new item, which may replace one that is due or has expired. Called with mu held, and before unlockChanged.
 func (m *Map[K, V]) add(s *shard[K, V], key K, value V, t term) error {
 	switch {
 	case s.closed:
@@ -311,19 +316,17 @@ func (m *Map[K, V]) add(s *shard[K, V], key K, value V, t term) error {
 	it := s.spare
 	if it == nil {
 		it = &item[K, V]{shard: s}
+		it.claim()
 		m.timer.Bind(&it.timeout, it)
 	}
 	s.spare = nil        // before arm, which panics if the timer belongs to another synctest bubble, and may have armed the item then
 	s.changing.Store(it) // the task may start before the key and the value are in place
-	err := t.arm(&it.timeout)
-	if err == nil {
-		it.key, it.value = key, value
-	}
-	s.changing.Store(nil)
-	if err != nil {
+	if err := t.arm(&it.timeout); err != nil {
 		s.spare = it
 		return err
 	}
+	it.key, it.value = key, value
+	it.below.Store(nil) // from here on, a task can claim the item
 	s.overtake(key, lost)
 	if old != nil {
 		s.keepOverdue(old)
@@ -381,7 +384,7 @@ func (m *Map[K, V]) TouchAt(key K, deadline time.Time) (V, bool) {
 func (s *shard[K, V]) touch(key K, t term) (V, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if it := s.items[key]; it != nil && t.move(&it.timeout) {
+	if it := s.items[key]; it != nil && it.move(t) {
 		s.noteMove(key)
 		return it.value, true
 	}
@@ -483,8 +486,11 @@ func (s *shard[K, V]) now() uint64 { return due.Root.Now(s.owner.timer) }
 // panic after it has ended the timeout. Then the item would stay in the map.
 func (s *shard[K, V]) nowHere() uint64 { return due.Root.NowHere(s.owner.timer) }
 
-// alive reports whether an item of the map is alive at tick now. Called with mu held.
-func (it *item[K, V]) alive(now uint64) bool { return due.Root.Ahead(&it.timeout, now) }
+// alive reports whether an item of the map is alive at tick now. A panic handler may have reset the timeout of one that is
+// claimed. Called with mu held.
+func (it *item[K, V]) alive(now uint64) bool {
+	return due.Root.Ahead(&it.timeout, now) && it.below.Load() == nil
+}
 
 // listed reports whether All yields an item and Len counts it: it is alive, or was left at Stop. Called with mu held.
 func (it *item[K, V]) listed(now uint64) bool { return it.alive(now) || it.left() }
@@ -502,10 +508,8 @@ func (it *item[K, V]) claim() bool { return it.below.CompareAndSwap(nil, it) }
 // end ends an item of the map, and reports whether it was alive or left at Stop. The caller takes it out of the map. If it was
 // left, it is not reusable, because the caller of Stop may call Run. Called with mu held.
 func (it *item[K, V]) end(now uint64) (ended, reusable bool) {
-	if it.alive(now) && it.timeout.Cancel() && !it.shard.owner.timer.IsStopped() { // else Stop may have left it just before Cancel
-		return true, true
-	}
-	return it.left() && it.claim(), false
+	reusable = it.alive(now) && it.timeout.Cancel() && !it.shard.owner.timer.IsStopped() // else Stop may have left it just before Cancel
+	return (reusable || it.left()) && it.claim(), reusable
 }
 
 // String tells the type of the map. It is for Tasks of the timer.
@@ -518,12 +522,13 @@ func (it *item[K, V]) String() string {
 func (it *item[K, V]) Run(*hashedwheel.Timeout) {
 	s := it.shard
 	m := s.owner
-	if !it.timeout.IsExpired() && !m.timer.IsStopped() {
-		return
-	}
-	if s.changing.Load() == it {
-		s.mu.Lock() // wait until the method that changes it is over
+	if expired := it.timeout.IsExpired(); !expired || s.changing.Load() == it {
+		s.mu.Lock() // waits until the method that changes the item is over
+		ended := expired || m.timer.IsStopped() && it.left()
 		s.mu.Unlock()
+		if !ended {
+			return
+		}
 	}
 	var claimed, calls bool
 	if m.limit != nil {

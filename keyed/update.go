@@ -230,7 +230,7 @@ func (s *shard[K, V]) noteMove(key K) {
 // storeUpdate stores the result of an Update, unless another call has come before. It returns what Update returns.
 func (s *shard[K, V]) storeUpdate(key K, u *update, value V) (V, bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlockChanged()
 	var none V
 	switch u.state {
 	case lost:
@@ -238,14 +238,10 @@ func (s *shard[K, V]) storeUpdate(key K, u *update, value V) (V, bool) {
 	case valid:
 		it := s.items[key] // the same item as before
 		s.changing.Store(it)
-		alive := it.alive(s.now())
-		if alive {
-			it.value = value
-		}
-		s.changing.Store(nil)
-		if !alive {
+		if !it.alive(s.now()) {
 			return none, false
 		}
+		it.value = value
 	}
 	return value, true
 }
@@ -276,7 +272,7 @@ func (s *shard[K, V]) touchUpdated(key K, u *update, value V, t term) (V, bool) 
 	case u.moved:
 		touched = it.alive(s.now())
 	default:
-		touched = t.move(&it.timeout)
+		touched = it.move(t)
 	}
 	if !touched {
 		var none V
