@@ -2,6 +2,7 @@ package keyed
 
 import (
 	"maps"
+	"reflect"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -184,8 +185,8 @@ func TestTwoRunsMeetClose(t *testing.T) {
 	}
 }
 
-// Keys expire, are set again, removed and cleared, all at the same time, in a Map without a function. None comes back, and none is
-// left in the Map. The test runs on real time, because it tests a race.
+// Keys expire, are set again, removed and cleared, all at the same time, in a Map without a function. None comes back, and
+// none is left in the Map. The test runs on real time, because it tests a race.
 func TestLeaveRace(t *testing.T) {
 	for end := time.Now().Add(testkit.StressTime(t)); testkit.GoesOn(end, true); {
 		timer, err := hashedwheel.New(hashedwheel.WithTick(20 * time.Microsecond))
@@ -226,8 +227,8 @@ func TestLeaveRace(t *testing.T) {
 	}
 }
 
-// A loop over Timer.Tasks may keep the tasks of keys. They end no key that was removed, cleared or set again before Stop, and
-// none that was left and then removed.
+// A loop over Timer.Tasks may keep the tasks of keys. They end no value that was removed, cleared or replaced before Stop,
+// and none that was left and then removed.
 func TestRunOfWhatTasksHasYielded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timer := newTimer(t)
@@ -270,8 +271,8 @@ func TestRunOfWhatTasksHasYielded(t *testing.T) {
 	})
 }
 
-// On the wrong side of a bubble, SetAt may panic when the timeout of a new key is armed already. Then no call of expired follows.
-// The test runs on real time, because its timer is outside of the bubble.
+// On the wrong side of a bubble, SetAt may panic when the timeout of a new key is armed already. Then no call of expired
+// follows. The test runs on real time, because its timer is outside of the bubble.
 func TestSetAtThatPanicsExpiresNothing(t *testing.T) {
 	timer := newTimer(t)
 	var calls atomic.Int64
@@ -288,7 +289,8 @@ func TestSetAtThatPanicsExpiresNothing(t *testing.T) {
 	}
 	require.True(t, armed)
 	to.Cancel() // wakes up the worker
-	require.Eventually(t, func() bool { return timer.Stats().Pending == 0 && timer.Stats().Running == 0 }, time.Minute, time.Millisecond)
+	over := func() bool { return timer.Stats().Pending == 0 && timer.Stats().Running == 0 }
+	require.Eventually(t, over, time.Minute, time.Millisecond)
 	require.Zero(t, calls.Load())
 	require.Zero(t, m.Len())
 }
@@ -309,8 +311,8 @@ func TestSetThatPanicsKeepsNothing(t *testing.T) {
 	runtime.KeepAlive(m)
 }
 
-// The panic handler may reset the timeout of a key whose call has panicked. This brings the key not back, also if another task
-// has yet to take it out: no method finds it, and none loses a value there.
+// The panic handler may reset the timeout of a key whose call has panicked. This does not bring the key back, also if
+// another task has yet to take it out. No method finds it, and none loses a value there.
 func TestResetInPanicHandlerBringsNoKeyBack(t *testing.T) {
 	for name, opt := range map[string]Option{"no limit": nil, "limit": WithConcurrency(1)} {
 		t.Run(name, func(t *testing.T) {
@@ -355,4 +357,27 @@ func TestResetInPanicHandlerBringsNoKeyBack(t *testing.T) {
 			})
 		})
 	}
+}
+
+// While Stop is at work, a loop over Timer.Tasks ends no key. Stop has yet to take the timeout, which is still pending.
+func TestRunWhileStopIsAtWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t)
+		calls := 0
+		m := New(timer, func(int, int) { calls++ })
+		require.NoError(t, m.Set(1, 1, time.Minute))
+		shut := reflect.ValueOf(timer).Elem().FieldByName("queue").FieldByName("shut")
+		gate := (*atomic.Bool)(shut.Addr().UnsafePointer())
+		gate.Store(true)
+		require.True(t, timer.IsStopped())
+		for task := range timer.Tasks() {
+			task.Run(nil)
+		}
+		require.Zero(t, calls)
+		gate.Store(false)
+		left := timer.Stop()
+		require.Len(t, left, 1)
+		left[0].Task().Run(left[0])
+		require.Equal(t, 1, calls)
+	})
 }

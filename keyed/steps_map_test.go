@@ -339,8 +339,8 @@ var _ = scenarios.Add(explore.Scenarios{
 			})(t)
 		}
 	},
-	// A loop over Timer.Tasks runs the task of a key, while Stop ends it, and Set, Update or Remove changes it. The caller of Stop runs
-	// the task, too.
+	// A loop over Timer.Tasks runs the task of a key, while Stop ends it. The caller of Stop runs the task, too. Meanwhile the
+	// value is updated and set, or removed and set. Each value has one end, and expired gets the last one.
 	"Tasks": func(t *testing.T) {
 		search(plain.Bounded(3), plain, func(s *scene) {
 			s.set(1, hour)

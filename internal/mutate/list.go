@@ -996,7 +996,7 @@ var mutations = []mutation{
 	{19, "a loop over Timer.Tasks can end a key", "keyed/keyed.go", "item.Run",
 		`ended := expired || m.timer.IsStopped() && it.left()`, `ended := true`, "TestRunOfWhatTasksYields"},
 	{19, "a loop over Timer.Tasks can end a key while Stop is about to", "keyed/keyed.go", "item.Run",
-		`m.timer.IsStopped() && it.left()`, `m.timer.IsStopped()`, "TestExplore/Tasks"},
+		`m.timer.IsStopped() && it.left()`, `m.timer.IsStopped()`, "TestRunWhileStopIsAtWork"},
 	{19, "a task that Timer.Tasks has yielded ends a value that was removed", "keyed/keyed.go", "item.end",
 		`return (reusable || it.left()) && it.claim(), reusable`, `return reusable || it.left() && it.claim(), reusable`,
 		"TestRunOfWhatTasksHasYielded"},
