@@ -381,3 +381,51 @@ func TestRunWhileStopIsAtWork(t *testing.T) {
 		require.Equal(t, 1, calls)
 	})
 }
+
+// A call of expired that hangs keeps no other key and no other value, although nothing happens in the Map any more. The other
+// calls return, panic or end their goroutines.
+func TestCallThatHangsKeepsNoOther(t *testing.T) {
+	for name, opt := range map[string]Option{"no limit": nil, "limit": WithConcurrency(4)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				type thing struct {
+					n int
+					_ [64]byte
+				}
+				timer := newTimer(t, hashedwheel.WithPanicHandler(func(*hashedwheel.Timeout, any, []byte) {}))
+				release := make(chan struct{})
+				m := New(timer, func(_, value *thing) {
+					switch value.n {
+					case 50:
+						<-release
+					case 51:
+						panic("on purpose")
+					case 52:
+						runtime.Goexit()
+					}
+				}, opt)
+				m.shards = m.shards[:1]
+				var held []weak.Pointer[thing]
+				for n := range 100 {
+					key, value := &thing{n: n}, &thing{n: n}
+					held = append(held, weak.Make(key), weak.Make(value))
+					require.NoError(t, m.Set(key, value, tick))
+				}
+				time.Sleep(10 * time.Second) // more than the two after which the timer keeps nothing
+				synctest.Wait()
+				require.Equal(t, 1, timer.Stats().Running)
+				runtime.GC()
+				kept := 0
+				for _, p := range held {
+					if p.Value() != nil {
+						kept++
+					}
+				}
+				require.LessOrEqual(t, kept, 2)
+				close(release)
+				synctest.Wait()
+				runtime.KeepAlive(m)
+			})
+		})
+	}
+}
