@@ -16,18 +16,18 @@ import (
 //	shard.overdue    shard.mu     due or left, and its key has been set again   Run, Close
 //	limit.waiting    limit.mu     Run has come, and expired waits for a turn    the end of a call, Close
 //
-// In the first two places, the item of a value that has not ended is not claimed. A call of expired begins when Run claims the item,
-// or when the item leaves limit.waiting. Run claims an item and puts it into limit.waiting with the lock of the limit held. The
-// first instruction of expired comes later, without a lock. An item that Run has claimed may stay in shard.items or shard.overdue for a
-// while: see shard.leaving.
+// In the first two places, the item of a value that has not ended is not claimed. A call of expired begins when Run claims the
+// item, or when the item leaves limit.waiting. Run claims an item and puts it into limit.waiting with the lock of the limit
+// held. The first instruction of expired comes later, without a lock. An item that Run has claimed may stay in shard.items
+// or shard.overdue for a while: see shard.leaving.
 //
-// Close goes through the shards, and marks each closed. With the lock held, it claims what is there. If Run has been first, the item
-// is in limit.waiting or its call has begun. If Close has been first, Run does nothing. Then no item
-// reaches the limit any more, and Close takes what waits there. So each value is either taken by Close, or its call has begun
-// before Close returns.
+// Close goes through the shards, and marks each closed. With the lock held, it claims what is there. If Run has been first,
+// the item is in limit.waiting or its call has begun. If Close has been first, Run does nothing. Then no item reaches the
+// limit any more, and Close takes what waits there. So each value is either taken by Close, or its call has begun before
+// Close returns.
 //
-// The claim decides, and not the state of the timeout. Close cancels a timeout only so that it is no
-// longer pending. A runner may have claimed the timeout, or Stop may have returned it. In all these cases Run does nothing.
+// The claim decides, and not the state of the timeout. Close cancels a timeout only so that it is no longer pending. A runner
+// may have claimed the timeout, or Stop may have returned it. In all these cases Run does nothing.
 
 // An Entry is a key and its value.
 type Entry[K comparable, V any] struct {

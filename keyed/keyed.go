@@ -55,14 +55,14 @@ import (
 // Each method reads the clock after it has taken the lock, and acts as of that time. If its goroutine is stopped then, and
 // goes on after the boundary, the call still counts as before it. No other call of the key can have come in between.
 //
-// Each method except Update, TouchIf and RemoveIf (update.go) holds the lock of the shard from its look-up in the map to its last
-// change. The timer ends timeouts without the lock, and the task does not wait for it (see below). But while an item is in the
-// map, its timeout ends only once:
+// Each method except Update, TouchIf and RemoveIf (update.go) holds the lock of the shard from its look-up in the map to its
+// last change. The timer ends timeouts without the lock, and the task does not wait for it (see below). But while an item is
+// in the map, its timeout ends only once:
 //
 //   - Only add arms a timeout that is not pending, and its item is not in the map then. Set and Touch use
 //     Timeout.Move or due.Access.MoveAt, which fail if the timeout has ended.
-//   - A user gets a timeout only from Stop or in a panic handler. After Stop, Reset fails. In a panic handler, the item
-//     has left the map, and Run does nothing. So a Reset there has no effect on the Map.
+//   - A user gets a timeout only from Stop or in a panic handler. After Stop, Reset fails. In a panic handler, Run has
+//     claimed the item. So a Reset there has no effect on the Map, because methods treat a claimed item as gone.
 //
 // So a method that finds an ended timeout may rely on that until it unlocks. If it finds the item alive, the timeout may
 // end at any moment, and Move or Cancel decides:
@@ -75,22 +75,26 @@ import (
 //   - If only the boundary comes first, after the method has read the clock, Move or Cancel succeeds. No other call notices,
 //     because it needs the lock.
 //
-// Add may use an item again that Remove has taken out of the map, or that could not be armed. Then Cancel has ended
-// its timeout, or it was never armed. So its task does not start, and no one outside of the Map knows its timeout. An
-// item is not used again if its timeout has expired, or if Stop has ended it.
+// Each value has one end, because its item is claimed once. Run claims it, and so do Close, Remove and Clear. Only the first
+// claim succeeds. An item is also claimed until add has stored its key and value. So a timeout that add has armed before it
+// panicked expires nothing.
 //
-// The caller of Stop has the timeouts that were left, and may run their tasks at any time. Such a run expires the
-// value. But each value has one end. Run claims its item, and so do Close, and Remove and Clear if Stop has left the item. Only
-// the first claim succeeds. Add does not replace an item that Stop has ended.
+// Add may use an item again that Remove has taken out of the map, or that could not be armed. Then Cancel has ended its
+// timeout, or it was never armed. So its task does not start, and no one outside of the Map knows its timeout. An item is
+// not used again if its timeout has expired, or if Stop has ended it.
 //
-// If tasks waited for the lock where very many keys expire at once, the timer would take them for tasks that block, and give each a
-// goroutine. So Run goes on without the lock:
+// The caller of Stop has the timeouts that were left, and may run their tasks at any time. Such a run expires the value.
+// Add does not replace an item that Stop has ended. A loop over Timer.Tasks has tasks too, and may keep them until the item
+// is removed or used again. So a Run before the timeout has expired takes the lock, and looks whether Stop has left the item.
+//
+// Where very many keys expire at once, tasks must not wait for the lock. Otherwise the timer would take them for tasks that
+// block, and give each a goroutine. So after the timeout has expired, Run goes on without the lock:
 //
 //   - Before a method arms or moves a timeout, or looks whether an item is alive to replace its value, it puts the item into
-//     shard.changing. It removes it when the key and the value are in place. If Run finds its item there, it waits for the lock. A
-//     method that comes later finds the item ended. So Run sees the last value.
-//   - Run leaves its item on a stack, and calls expired. Then it takes out what is on the stack. If another task of the shard is
-//     about to do that, Run leaves it to that one. So at most one task waits for the lock to do so.
+//     shard.changing. When the method unlocks, it empties shard.changing. If Run finds its item there, it waits for the
+//     lock. A method that comes later finds the item ended. So Run sees the last value.
+//   - Run leaves its item on a stack, and calls expired. Then it takes out what is on the stack. If another task of the
+//     shard is about to do that, Run leaves it to that one. So at most one task waits for the lock to do so.
 
 // A Map is a map whose entries expire. Any goroutine may call its methods, also from inside the function that is called
 // when a key expires. Each value has one end: it expires, is replaced, is removed, is left when the timer is stopped,
@@ -125,8 +129,8 @@ type Map[K comparable, V any] struct {
 	closing sync.Mutex // held by Close, so that a second one waits until the first has all entries
 }
 
-// shardsPerProc is so large because a goroutine may lose its processor while it holds the lock of a shard. Then only a few keys
-// wait for it.
+// shardsPerProc is so large because a goroutine may lose its processor while it holds the lock of a shard. Then only a few
+// keys wait for it.
 const shardsPerProc = 32
 
 // A shard holds some of the keys. So goroutines wait for each other only if their keys are in the same shard.
@@ -145,7 +149,7 @@ type shard[K comparable, V any] struct {
 
 	// Not guarded by mu.
 	changing atomic.Pointer[item[K, V]] // the item that the holder of mu arms or changes; or nil
-	leaving  atomic.Pointer[item[K, V]] // a stack of items that were claimed, and are to be taken out; only the holder of mu pops
+	leaving  atomic.Pointer[item[K, V]] // a stack of items that Run has claimed; only the holder of mu pops, and takes out
 	taking   atomic.Bool                // a task takes out what is on the stack, or waits for mu to do so
 
 	_ [64]byte // so that shards do not share a line
@@ -160,7 +164,7 @@ type item[K comparable, V any] struct {
 	key   K
 	value V
 
-	below atomic.Pointer[item[K, V]] // in shard.leaving; the item itself if there is none; nil until the item is claimed
+	below atomic.Pointer[item[K, V]] // the next on shard.leaving, or the item itself; nil while the item is not claimed
 }
 
 // A term is how long a life lasts: a delay from now, or until a deadline, if there is one.
@@ -179,12 +183,15 @@ func (t term) arm(to *hashedwheel.Timeout) (err error) {
 	return err
 }
 
-// move moves the timeout of an item of the map, and reports whether the item was alive. Called with mu held.
-func (t term) move(to *hashedwheel.Timeout) bool {
+// move moves the timeout of an item of the map, and reports whether the item was alive. A panic handler may have reset the
+// timeout of one that is claimed. Called with mu held.
+func (it *item[K, V]) move(t term) (moved bool) {
 	if t.deadline == nil {
-		return to.Move(t.delay)
+		moved = it.timeout.Move(t.delay)
+	} else {
+		moved = due.Root.MoveAt(&it.timeout, *t.deadline)
 	}
-	return due.Root.MoveAt(to, *t.deadline)
+	return moved && it.below.Load() == nil
 }
 
 // ErrClosed is returned by Set, SetAt and GetOrSet after Close.
@@ -255,15 +262,11 @@ func (m *Map[K, V]) SetAt(key K, value V, deadline time.Time) error {
 // set is Set and SetAt.
 func (m *Map[K, V]) set(s *shard[K, V], key K, value V, t term) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlockChanged()
 	if it := s.items[key]; it != nil {
 		s.changing.Store(it)
-		moved := t.move(&it.timeout)
-		if moved {
+		if it.move(t) {
 			it.value = value
-		}
-		s.changing.Store(nil)
-		if moved {
 			s.overtake(key, replaced)
 			return nil
 		}
@@ -280,7 +283,7 @@ func (m *Map[K, V]) set(s *shard[K, V], key K, value V, t term) error {
 func (m *Map[K, V]) GetOrSet(key K, value V, delay time.Duration) (V, bool, error) {
 	s := m.shard(key)
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlockChanged()
 	if it := s.items[key]; it != nil && it.alive(s.now()) {
 		return it.value, true, nil
 	}
@@ -291,7 +294,13 @@ func (m *Map[K, V]) GetOrSet(key K, value V, delay time.Duration) (V, bool, erro
 	return value, false, nil
 }
 
-// add stores a new item, which may replace one that is due or has expired. Called with mu held.
+// unlockChanged unlocks mu for a method that has put an item into changing, also after a panic of arm or move.
+func (s *shard[K, V]) unlockChanged() {
+	s.changing.Store(nil)
+	s.mu.Unlock()
+}
+
+// add stores a new item, which may replace one that is due or has expired. Called with mu held, and before unlockChanged.
 func (m *Map[K, V]) add(s *shard[K, V], key K, value V, t term) error {
 	switch {
 	case s.closed:
@@ -311,19 +320,17 @@ func (m *Map[K, V]) add(s *shard[K, V], key K, value V, t term) error {
 	it := s.spare
 	if it == nil {
 		it = &item[K, V]{shard: s}
+		it.claim()
 		m.timer.Bind(&it.timeout, it)
 	}
-	s.spare = nil        // before arm, which panics if the timer belongs to another synctest bubble, and may have armed the item then
+	s.spare = nil        // before arm, which may panic outside of the bubble of the timer after it has armed the item
 	s.changing.Store(it) // the task may start before the key and the value are in place
-	err := t.arm(&it.timeout)
-	if err == nil {
-		it.key, it.value = key, value
-	}
-	s.changing.Store(nil)
-	if err != nil {
+	if err := t.arm(&it.timeout); err != nil {
 		s.spare = it
 		return err
 	}
+	it.key, it.value = key, value
+	it.below.Store(nil) // from here on, a task can claim the item
 	s.overtake(key, lost)
 	if old != nil {
 		s.keepOverdue(old)
@@ -381,7 +388,7 @@ func (m *Map[K, V]) TouchAt(key K, deadline time.Time) (V, bool) {
 func (s *shard[K, V]) touch(key K, t term) (V, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if it := s.items[key]; it != nil && t.move(&it.timeout) {
+	if it := s.items[key]; it != nil && it.move(t) {
 		s.noteMove(key)
 		return it.value, true
 	}
@@ -483,29 +490,31 @@ func (s *shard[K, V]) now() uint64 { return due.Root.Now(s.owner.timer) }
 // panic after it has ended the timeout. Then the item would stay in the map.
 func (s *shard[K, V]) nowHere() uint64 { return due.Root.NowHere(s.owner.timer) }
 
-// alive reports whether an item of the map is alive at tick now. Called with mu held.
-func (it *item[K, V]) alive(now uint64) bool { return due.Root.Ahead(&it.timeout, now) }
+// alive reports whether an item of the map is alive at tick now. A panic handler may have reset the timeout of one that is
+// claimed. Called with mu held.
+func (it *item[K, V]) alive(now uint64) bool {
+	return due.Root.Ahead(&it.timeout, now) && it.below.Load() == nil
+}
 
 // listed reports whether All yields an item and Len counts it: it is alive, or was left at Stop. Called with mu held.
 func (it *item[K, V]) listed(now uint64) bool { return it.alive(now) || it.left() }
 
-// left reports whether Stop has returned the timeout of an item of the map, and the item is not claimed. The caller of Stop may
-// have canceled the timeout since. Called with mu held.
+// left reports whether Stop has returned the timeout of an item of the map, and the item is not claimed. The caller of Stop
+// may have canceled the timeout since. Called with mu held.
 func (it *item[K, V]) left() bool {
 	pending := it.timeout.IsPending() // before IsExpired: the task may be started in between
 	return !pending && !it.timeout.IsExpired() && it.below.Load() == nil
 }
 
-// claim reports whether the caller is the first that claims the item. Then the caller ends its value.
+// claim claims an item, and reports whether the caller is the first. Then the caller ends its value.
 func (it *item[K, V]) claim() bool { return it.below.CompareAndSwap(nil, it) }
 
 // end ends an item of the map, and reports whether it was alive or left at Stop. The caller takes it out of the map. If it was
 // left, it is not reusable, because the caller of Stop may call Run. Called with mu held.
 func (it *item[K, V]) end(now uint64) (ended, reusable bool) {
-	if it.alive(now) && it.timeout.Cancel() && !it.shard.owner.timer.IsStopped() { // else Stop may have left it just before Cancel
-		return true, true
-	}
-	return it.left() && it.claim(), false
+	// After Stop, the item is not reusable: Stop may have left it just before Cancel.
+	reusable = it.alive(now) && it.timeout.Cancel() && !it.shard.owner.timer.IsStopped()
+	return (reusable || it.left()) && it.claim(), reusable
 }
 
 // String tells the type of the map. It is for Tasks of the timer.
@@ -513,17 +522,18 @@ func (it *item[K, V]) String() string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", it.shard.owner), "*")
 }
 
-// Run is the task. It claims the item, and calls expired. If the item is claimed already, Run does nothing. The caller of Stop and
-// a panic handler may call Run too. So may a loop over Timer.Tasks, but then Run does nothing.
+// Run is the task. It claims the item, and calls expired. If the item is claimed already, Run does nothing. The caller of Stop
+// and a panic handler may call Run too. So may a loop over Timer.Tasks, but then Run does nothing before the key expires.
 func (it *item[K, V]) Run(*hashedwheel.Timeout) {
 	s := it.shard
 	m := s.owner
-	if !it.timeout.IsExpired() && !m.timer.IsStopped() {
-		return
-	}
-	if s.changing.Load() == it {
-		s.mu.Lock() // wait until the method that changes it is over
+	if expired := it.timeout.IsExpired(); !expired || s.changing.Load() == it {
+		s.mu.Lock() // waits until the method that changes the item is over
+		ended := expired || m.timer.IsStopped() && it.left()
 		s.mu.Unlock()
+		if !ended {
+			return
+		}
 	}
 	var claimed, calls bool
 	if m.limit != nil {
@@ -561,8 +571,8 @@ func (s *shard[K, V]) leave(it *item[K, V]) {
 // microseconds before it sleeps.
 const chunk = 8
 
-// takeLeft takes out what is on the stack, unless another task does. It lets others that wait for the lock go first. While these
-// are many, it takes out twice as many items each time, so that it ends soon.
+// takeLeft takes out what is on the stack, unless another task does. Between two chunks it lets others that wait for the lock
+// go first. Each chunk is twice as large as the one before, so that takeLeft ends soon.
 func (s *shard[K, V]) takeLeft() {
 	for s.leaving.Load() != nil && s.taking.CompareAndSwap(false, true) {
 		for n := chunk; ; n *= 2 {

@@ -1,12 +1,15 @@
 package keyed
 
 import (
+	"maps"
+	"reflect"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -182,8 +185,8 @@ func TestTwoRunsMeetClose(t *testing.T) {
 	}
 }
 
-// Keys expire, are set again, removed and cleared, all at the same time, in a Map without a function. None comes back, and none is
-// left in the Map. The test runs on real time, because it tests a race.
+// Keys expire, are set again, removed and cleared, all at the same time, in a Map without a function. None comes back, and
+// none is left in the Map. The test runs on real time, because it tests a race.
 func TestLeaveRace(t *testing.T) {
 	for end := time.Now().Add(testkit.StressTime(t)); testkit.GoesOn(end, true); {
 		timer, err := hashedwheel.New(hashedwheel.WithTick(20 * time.Microsecond))
@@ -221,5 +224,208 @@ func TestLeaveRace(t *testing.T) {
 		require.Empty(t, m.shards[0].items)
 		require.Nil(t, m.shards[0].leaving.Load())
 		require.Empty(t, timer.Stop())
+	}
+}
+
+// A loop over Timer.Tasks may keep the tasks of keys. They end no value that was removed, cleared or replaced before Stop,
+// and none that was left and then removed.
+func TestRunOfWhatTasksHasYielded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t)
+		var expired []int
+		m := New(timer, func(_, value int) { expired = append(expired, value) })
+		m.shards = m.shards[:1]
+		for key := range 4 {
+			require.NoError(t, m.Set(key, key, time.Minute))
+		}
+		var tasks []hashedwheel.Task
+		for task := range timer.Tasks() {
+			tasks = append(tasks, task)
+		}
+		require.Len(t, tasks, 4)
+		run := func() {
+			for _, task := range tasks {
+				task.Run(nil)
+			}
+		}
+		m.Remove(0)
+		m.Remove(1)
+		require.NoError(t, m.Set(1, 11, time.Minute)) // uses an item again
+		run()
+		require.NoError(t, m.Set(2, 12, time.Minute))
+		require.Equal(t, map[int]int{1: 11, 2: 12, 3: 3}, maps.Collect(m.All()))
+		m.Clear()
+		require.NoError(t, m.Set(5, 5, time.Minute))
+		require.NoError(t, m.Set(6, 6, time.Minute))
+		left := timer.Stop()
+		require.Len(t, left, 2)
+		run()
+		require.Empty(t, expired)
+		m.Remove(5)
+		for _, to := range left {
+			require.True(t, to.Cancel())
+			to.Task().Run(to)
+		}
+		require.Equal(t, []int{6}, expired)
+		require.Zero(t, m.Len())
+	})
+}
+
+// On the wrong side of a bubble, SetAt may panic when the timeout of a new key is armed already. Then no call of expired
+// follows. The test runs on real time, because its timer is outside of the bubble.
+func TestSetAtThatPanicsExpiresNothing(t *testing.T) {
+	timer := newTimer(t)
+	var calls atomic.Int64
+	m := New(timer, func(int, int) { calls.Add(1) })
+	to, err := timer.AfterFunc(10*time.Second, func() {})
+	require.NoError(t, err)
+	var armed bool
+	for until := time.Now().Add(time.Minute); !armed && time.Now().Before(until); time.Sleep(tick) { // the worker must be idle
+		deadline := time.Now().Add(600 * time.Millisecond) // SetAt reads no clock before it arms
+		synctest.Test(t, func(t *testing.T) {
+			require.Panics(t, func() { m.SetAt(1, 1, deadline) })
+		})
+		armed = timer.Stats().Accepted == 2
+	}
+	require.True(t, armed)
+	to.Cancel() // wakes up the worker
+	over := func() bool { return timer.Stats().Pending == 0 && timer.Stats().Running == 0 }
+	require.Eventually(t, over, time.Minute, time.Millisecond)
+	require.Zero(t, calls.Load())
+	require.Zero(t, m.Len())
+}
+
+// A panic of Set on the wrong side of a bubble keeps no value: neither that of a new key nor that of one that was there.
+func TestSetThatPanicsKeepsNothing(t *testing.T) {
+	timer := newTimer(t)
+	m := New[int, *[64]byte](timer, nil)
+	m.shards = m.shards[:1]
+	value := new([64]byte)
+	held := weak.Make(value)
+	require.NoError(t, m.Set(1, value, 200*time.Millisecond))
+	value = nil
+	synctest.Test(t, func(t *testing.T) {
+		require.Panics(t, func() { m.Set(1, nil, time.Hour) })
+	})
+	require.Eventually(t, func() bool { runtime.GC(); return held.Value() == nil }, 10*time.Second, 10*time.Millisecond)
+	runtime.KeepAlive(m)
+}
+
+// The panic handler may reset the timeout of a key whose call has panicked. This does not bring the key back, also if
+// another task has yet to take it out. No method finds it, and none loses a value there.
+func TestResetInPanicHandlerBringsNoKeyBack(t *testing.T) {
+	for name, opt := range map[string]Option{"no limit": nil, "limit": WithConcurrency(1)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var m *Map[int, int]
+				var expired []int
+				handled := 0
+				timer := newTimer(t, hashedwheel.WithPanicHandler(func(to *hashedwheel.Timeout, _ any, _ []byte) {
+					handled++
+					_, err := to.Reset(time.Minute)
+					require.NoError(t, err)
+					_, ok := m.Get(1)
+					require.False(t, ok)
+					_, ok = m.Touch(1, time.Hour)
+					require.False(t, ok)
+					_, ok = m.Remove(1)
+					require.False(t, ok)
+					require.NoError(t, m.Set(1, 2, time.Hour))
+				}))
+				m = New(timer, func(_, value int) {
+					expired = append(expired, value)
+					if value == 1 {
+						panic("one")
+					}
+				}, opt)
+				m.shards = m.shards[:1]
+				m.shards[0].taking.Store(true) // as if another task took keys out
+				require.NoError(t, m.Set(1, 1, tick))
+				time.Sleep(3 * tick)
+				synctest.Wait()
+				require.Equal(t, 1, handled)
+				m.shards[0].taking.Store(false)
+				require.NoError(t, m.Set(3, 3, tick)) // takes out the other, too
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				require.Equal(t, []int{1, 3}, expired)
+				value, ok := m.Get(1)
+				require.True(t, ok)
+				require.Equal(t, 2, value)
+				require.Empty(t, m.shards[0].overdue)
+				require.Equal(t, []Entry[int, int]{{1, 2}}, m.Close())
+			})
+		})
+	}
+}
+
+// While Stop is at work, a loop over Timer.Tasks ends no key. Stop has yet to take the timeout, which is still pending.
+func TestRunWhileStopIsAtWork(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newTimer(t)
+		calls := 0
+		m := New(timer, func(int, int) { calls++ })
+		require.NoError(t, m.Set(1, 1, time.Minute))
+		shut := reflect.ValueOf(timer).Elem().FieldByName("queue").FieldByName("shut")
+		gate := (*atomic.Bool)(shut.Addr().UnsafePointer())
+		gate.Store(true)
+		require.True(t, timer.IsStopped())
+		for task := range timer.Tasks() {
+			task.Run(nil)
+		}
+		require.Zero(t, calls)
+		gate.Store(false)
+		left := timer.Stop()
+		require.Len(t, left, 1)
+		left[0].Task().Run(left[0])
+		require.Equal(t, 1, calls)
+	})
+}
+
+// A call of expired that hangs keeps no other key and no other value, although nothing happens in the Map any more. The other
+// calls return, panic or end their goroutines.
+func TestCallThatHangsKeepsNoOther(t *testing.T) {
+	for name, opt := range map[string]Option{"no limit": nil, "limit": WithConcurrency(4)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				type thing struct {
+					n int
+					_ [64]byte
+				}
+				timer := newTimer(t, hashedwheel.WithPanicHandler(func(*hashedwheel.Timeout, any, []byte) {}))
+				release := make(chan struct{})
+				m := New(timer, func(_, value *thing) {
+					switch value.n {
+					case 50:
+						<-release
+					case 51:
+						panic("on purpose")
+					case 52:
+						runtime.Goexit()
+					}
+				}, opt)
+				m.shards = m.shards[:1]
+				var held []weak.Pointer[thing]
+				for n := range 100 {
+					key, value := &thing{n: n}, &thing{n: n}
+					held = append(held, weak.Make(key), weak.Make(value))
+					require.NoError(t, m.Set(key, value, tick))
+				}
+				time.Sleep(10 * time.Second) // more than the two after which the timer keeps nothing
+				synctest.Wait()
+				require.Equal(t, 1, timer.Stats().Running)
+				runtime.GC()
+				kept := 0
+				for _, p := range held {
+					if p.Value() != nil {
+						kept++
+					}
+				}
+				require.LessOrEqual(t, kept, 2)
+				close(release)
+				synctest.Wait()
+				runtime.KeepAlive(m)
+			})
+		})
 	}
 }

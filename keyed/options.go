@@ -21,7 +21,8 @@ type config struct {
 //
 // A key whose call has to wait has expired: it is no longer in the Map, and does not count as pending. The call waits
 // in a queue of the Map, without a goroutine, and delays no other task of the timer. Calls start in the order in which
-// the keys came to the queue. Stats.KeysWaiting counts these keys. A call that panics, or that ends its goroutine, lets the next one start.
+// the keys came to the queue. Stats.KeysWaiting counts these keys. A call that panics, or that ends its goroutine, lets
+// the next one start.
 //
 // Up to n tasks of the timer go on calling expired as long as keys wait. So if the timer has WithMaxConcurrency or an
 // executor, choose a smaller n. A call must not wait for another call of the same Map. If n calls do, they wait
@@ -64,7 +65,8 @@ func (m *Map[K, V]) longer(delay time.Duration) time.Duration {
 	if m.jitter == 0 || delay <= 0 {
 		return delay
 	}
-	more := time.Duration(m.jitter * rand.Float64() * float64(delay)) // less than the longest Duration, because Float64 is less than 1
+	// This is less than the longest Duration, because Float64 is less than 1.
+	more := time.Duration(m.jitter * rand.Float64() * float64(delay))
 	if delay > math.MaxInt64-more {
 		return math.MaxInt64
 	}

@@ -339,6 +339,41 @@ var _ = scenarios.Add(explore.Scenarios{
 			})(t)
 		}
 	},
+	// A loop over Timer.Tasks runs the task of a key, while Stop ends it. The caller of Stop runs the task, too. Meanwhile the
+	// value is updated and set, or removed and set. Each value has one end, and expired gets the last one.
+	"Tasks": func(t *testing.T) {
+		search(plain.Bounded(3), plain, func(s *scene) {
+			s.set(1, hour)
+			tickAway(1)
+			task := s.m.shards[0].items[key]
+			value := 1
+			s.Go(func() { task.Run(nil) })
+			s.Go(func() {
+				if _, ok := s.m.Update(key, func(value int) int { return value + 1 }); ok {
+					value++
+				}
+				if s.m.Set(key, value+2, hour) == nil {
+					value += 2
+				}
+			})
+			s.Go(func() { s.stop(true) })
+			s.Race(0)
+			require.Equal(s, []int{value}, s.expired)
+			require.Zero(s, s.m.Len())
+		})(t)
+		search(plain.Bounded(3), plain, func(s *scene) {
+			s.set(1, hour)
+			tickAway(1)
+			task := s.m.shards[0].items[key]
+			s.Go(func() { task.Run(nil) })
+			s.Go(func() {
+				s.remove()
+				s.set(2, hour) // uses the item again
+			})
+			s.Go(func() { s.stop(true) })
+			s.race(0)
+		})(t)
+	},
 	// A key is set while Stop ends it. Another key has left a spare item, which Stop has not taken off the queue yet. A
 	// value that Stop has ended stays, and is not replaced.
 	"StopAndSpare": func(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/due"
 )
 
-// An update has the calls of Update, TouchIf and RemoveIf of one key: the one whose f is in progress, and those that wait for their turn.
-// It is in shard.updates as long as there are any. Because f runs without the lock of the shard, other calls that change the
-// entry say so in the update. Guarded by the shard's mu.
+// An update has the calls of Update, TouchIf and RemoveIf of one key: the one whose f is in progress, and the ones that wait
+// for their turn. It is in shard.updates as long as there are any. Because f runs without the lock of the shard, other calls
+// that change the entry say so in the update. Guarded by the shard's mu.
 //
 // A call takes effect at one moment, when it has the lock again after f. If Set has replaced the value meanwhile, the call
 // takes effect just before the Set. If Touch has moved the deadline, a TouchIf takes effect just before the Touch. Expiry and
@@ -55,6 +55,9 @@ const (
 // removed meanwhile, or the Map is closed, the result is dropped, and Update returns false. If Set replaces the value
 // meanwhile, Update returns true, as if it had come before Set. If f panics or ends its goroutine, nothing changes, and
 // the next call follows.
+//
+// Only Update, TouchIf and RemoveIf wait for f. Get, Touch, All and expired do not, and may use the value at the same time. So
+// if V is a pointer, f must not change what it points to, except with a lock of its own.
 //
 // Outside of the synctest bubble of its timer, Update panics.
 func (m *Map[K, V]) Update(key K, f func(value V) V) (V, bool) {
@@ -230,7 +233,7 @@ func (s *shard[K, V]) noteMove(key K) {
 // storeUpdate stores the result of an Update, unless another call has come before. It returns what Update returns.
 func (s *shard[K, V]) storeUpdate(key K, u *update, value V) (V, bool) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlockChanged()
 	var none V
 	switch u.state {
 	case lost:
@@ -238,14 +241,10 @@ func (s *shard[K, V]) storeUpdate(key K, u *update, value V) (V, bool) {
 	case valid:
 		it := s.items[key] // the same item as before
 		s.changing.Store(it)
-		alive := it.alive(s.now())
-		if alive {
-			it.value = value
-		}
-		s.changing.Store(nil)
-		if !alive {
+		if !it.alive(s.now()) {
 			return none, false
 		}
+		it.value = value
 	}
 	return value, true
 }
@@ -276,7 +275,7 @@ func (s *shard[K, V]) touchUpdated(key K, u *update, value V, t term) (V, bool) 
 	case u.moved:
 		touched = it.alive(s.now())
 	default:
-		touched = t.move(&it.timeout)
+		touched = it.move(t)
 	}
 	if !touched {
 		var none V
