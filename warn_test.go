@@ -835,13 +835,11 @@ func TestRoundDoesNotLook(t *testing.T) {
 	timer.handling.mu.Unlock()
 	<-ended
 	go timer.worker.run()
-	require.Eventually(t, func() bool { // the look has found the task
-		var since time.Duration
-		timer.looking.Lock()
-		defer timer.looking.Unlock()
-		timer.eachActivity(time.Hour, func(a activity) { since = a.since })
-		return since > 0 && since < time.Hour
-	}, patience, time.Millisecond)
+	<-timer.calls.UntilIdle() // the look has ended; before the next one, which would be the first otherwise
+	var since time.Duration
+	timer.eachActivity(time.Hour, func(a activity) { since = a.since })
+	require.Positive(t, since)
+	require.Less(t, since, time.Hour, "the look has not found the task")
 	close(release)
 }
 
