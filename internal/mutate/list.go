@@ -1012,8 +1012,9 @@ var mutations = []mutation{
 		`s.changing.Store(it)`, ``, "TestExplore/SetExpiry"},
 	{19, "expired is called before Set has stored the value", "keyed/keyed.go", "Map.add",
 		`s.changing.Store(it)`, ``, "TestExplore/AddExpiry"},
-	{19, "expired is called for the value that an Update replaces", "keyed/update.go", "shard.storeUpdate",
-		`s.changing.Store(it)`, ``, "TestExplore/Update"},
+	{19, "expired is called for the value that an Update replaces", "keyed/update.go", "shard.storeUpdate", // Load is a step to stop at
+		`s.changing.Store(it); if !it.alive(s.now()) { return none, false }`,
+		`if !it.alive(s.now()) { return none, false }; s.changing.Load()`, "TestExplore/Update"},
 	{19, "a task can run twice", "keyed/keyed.go", "item.claim",
 		`return it.below.CompareAndSwap(nil, it)`, `it.below.Store(it); return true`, "TestMapAfterStop TestTwoRunsMeetClose"},
 	{19, "Remove finds a key that waits", "keyed/keyed.go", "item.end",
