@@ -1014,7 +1014,7 @@ var mutations = []mutation{
 		`s.changing.Store(it)`, ``, "TestExplore/AddExpiry"},
 	{19, "expired is called for the value that an Update replaces", "keyed/update.go", "shard.storeUpdate",
 		`s.changing.Store(it); if !it.alive(s.now()) { return none, false }`,
-		`if !it.alive(s.now()) { return none, false }; time.Sleep(1)`, "TestEndsRace"},
+		`if !it.alive(s.now()) { return none, false }; time.Sleep(time.Millisecond)`, "TestEndsRace"},
 	{19, "a task can run twice", "keyed/keyed.go", "item.claim",
 		`return it.below.CompareAndSwap(nil, it)`, `it.below.Store(it); return true`, "TestMapAfterStop TestTwoRunsMeetClose"},
 	{19, "Remove finds a key that waits", "keyed/keyed.go", "item.end",
