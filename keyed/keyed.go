@@ -294,9 +294,11 @@ func (m *Map[K, V]) GetOrSet(key K, value V, delay time.Duration) (V, bool, erro
 	return value, false, nil
 }
 
-// unlockChanged unlocks mu for a method that has put an item into changing, also after a panic of arm or move.
+// unlockChanged unlocks mu for a method that may have put an item into changing, also after a panic of arm or move.
 func (s *shard[K, V]) unlockChanged() {
-	s.changing.Store(nil)
+	if s.changing.Load() != nil {
+		s.changing.Store(nil)
+	}
 	s.mu.Unlock()
 }
 
