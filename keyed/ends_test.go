@@ -66,6 +66,7 @@ func endsRace(t *testing.T) {
 		users.Go(func() {
 			rnd := testkit.Rand(t)
 			for !stop.Load() {
+				testkit.Spin()
 				key := rnd.IntN(keys)
 				switch rnd.IntN(8) {
 				case 0:
