@@ -743,10 +743,13 @@ func TestNothingIsHeldAfterTheLastCall(t *testing.T) {
 			return to, err
 		},
 		"short Canceled": func(timer *Timer) (*Timeout, error) {
-			to, err := timer.NewTimeout(canceledBy(func() { time.Sleep(half - time.Millisecond) }), time.Hour)
-			to.Cancel()
+			first, err := timer.NewTimeout(canceledBy(func() { time.Sleep(half - time.Millisecond) }), time.Hour)
+			if err != nil {
+				return nil, err
+			}
+			first.Cancel()
 			time.Sleep(half - time.Millisecond)
-			to, err = timer.NewTimeout(canceledBy(func() {}), time.Hour)
+			to, err := timer.NewTimeout(canceledBy(func() {}), time.Hour)
 			to.Cancel()
 			return to, err
 		},
