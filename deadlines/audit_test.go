@@ -92,7 +92,7 @@ func TestOwnTurn(t *testing.T) {
 	require.LessOrEqual(t, ttl, time.Minute)
 }
 
-// It cannot be read whose turn it is, and how many deadlines are stranded. Those that were known still count.
+// A request for the turn of the audit fails. The number of stranded deadlines that was known before stays.
 func TestTurnCannotBeRead(t *testing.T) {
 	t.Parallel()
 	url := serve(t).ClientURL()

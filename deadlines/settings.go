@@ -34,8 +34,8 @@ func (p paused) Error() string {
 		consumerName, p.until.UTC().Format(time.RFC3339))
 }
 
-// verify compares the settings of the streams and the consumer with those that the store needs, for Open and the watcher.
-// The lists in fields.go say what is done with each. It returns a mismatch, a paused, or nil.
+// verify compares the settings of the streams and the consumer with the ones that the store needs. Open and the watcher call
+// it. The lists in fields.go say how each setting is compared. The result is a mismatch, a paused, or nil.
 func (s *Store) verify(records, wakeups *jetstream.StreamInfo, consumer *jetstream.ConsumerInfo) error {
 	var m mismatch
 	wrong := func(format string, args ...any) { m.wrong = append(m.wrong, fmt.Sprintf(format, args...)) }

@@ -44,7 +44,7 @@ func (f *Flood) Add(kind string, elapsed time.Duration) (times int, now bool) {
 	return times, true
 }
 
-// Keep keeps a message that is not logged now, until Take. It reports whether this is the first of those that are kept of a kind.
+// Keep keeps a message until Take. It reports whether no other message of the kind was kept before.
 func (f *Flood) Keep(kind string, elapsed time.Duration, write func(times int)) (first bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -502,7 +502,7 @@ var mutations = []mutation{
 		`case b.n.Load() > 0:`, `case false:`, "TestBriefCalls TestStuckCallsAreLogged"},
 	{20, "the count of calls that do not return is that of a minute ago", "calls.go", "briefs.stuckCalls",
 		`min(b.stuck.Load(), b.n.Load())`, `b.stuck.Load()`, "TestStuckCallsAreLogged"},
-	{20, "the warning of calls that should return soon names those that are long by design", "warn.go", "Timer.logHang",
+	{20, "the warning of calls that should return soon counts tasks that are long by design", "warn.go", "Timer.logHang",
 		`since = a.brief`, ``, "TestStuckCallsAreLoggedAlone"},
 	{1, "a round looks at all calls in progress", "warn.go", "Timer.lookSoon",
 		`t.calls.Call(func() { t.look(elapsed) })`, `t.look(elapsed)`, "TestRoundDoesNotLook"},

@@ -28,8 +28,8 @@ func (f *Feeder[T]) Add(item T) {
 	}
 }
 
-// Remove removes an item, given its position, unless a runner has taken it. If the items before and behind it have been taken too, as
-// those of repeating tasks are when these come due again, it takes no lock. Positions are compared as in list.find.
+// Remove removes an item, given its position, unless a runner has taken it. If all items of its chunk have been taken, Remove
+// takes no lock. That is usual when a repeating task comes due again. Positions are compared as in list.find.
 func (f *Feeder[T]) Remove(item T, pos uint32) {
 	if f.chunk != nil && int32(pos-f.chunk.base) >= 0 {
 		f.Flush()

@@ -18,7 +18,9 @@ type list[T comparable] struct {
 	head   int
 	n      int // items in the list
 
-	gone atomic.Uint32 // the position before which no item is left; may be read without the lock
+	// No item is left before this position. Written with the lock of the pool held. The Feeder reads it without the lock: a
+	// value that has become too low meanwhile makes it take the lock for nothing.
+	gone atomic.Uint32
 }
 
 const (
@@ -112,7 +114,7 @@ func (l *list[T]) firstWhere(match func(item T) bool) (found T) {
 	return none
 }
 
-// push appends a chunk, which then belongs to the list. The chunk before gets no more items, unless removals empty this one.
+// push appends a chunk, which then belongs to the list. The chunk before gets no more items.
 //
 // Not inlined, because that would make the frames of a round larger than the stack of a new goroutine.
 //

@@ -6,13 +6,13 @@ import (
 	"github.com/hashedwheel/hashedwheel/internal/ticks"
 )
 
-// Calls finds out whether calls of user code that are in progress do not return. A call is long when a look finds it that an earlier one
-// has found too, a minute ago or more. So a call that returns soon costs nothing. There are two reasons for a warning:
+// Calls finds out whether calls of user code that are in progress do not return. A call is long when a look finds it a minute
+// or more after an earlier look has. So a call that returns soon costs nothing. There are two reasons for a warning:
 //
-//   - A call is long that should be brief: a Next, a Canceled, a panic handler, or a task for which a WaitRunning waits. Then there is
-//     a warning whenever there are more than there have been, at most once a minute.
-//   - More and more others are long: at least manyLong, in growths looks a minute apart there were more than before, and few ended. A
-//     program whose tasks are long by design has as many after a while, so there is no warning.
+//   - A call is long that should be brief: a Next, a Canceled, a panic handler, or a task for which a WaitRunning waits. Then
+//     there is a warning, and another one when their number has grown, at most once a minute.
+//   - More and more others are long. At least manyLong are, their number has grown at each of growths looks, and few ended.
+//     A program whose tasks are long by design has as many after a while, so there is no warning.
 //
 // The zero value is ready for use.
 type Calls struct {
@@ -41,8 +41,8 @@ type Census struct {
 	long, old int  // others that are long, and those of them that Look has compared before
 }
 
-// Due is called at the end of a round, and reports whether to look now. Busy says that tasks may have been started. The other methods
-// may be called meanwhile.
+// Due is called at the end of a round, and reports whether to look now. If tasks may have been started, busy is true. The other
+// methods may be called meanwhile.
 func (c *Calls) Due(elapsed time.Duration, busy bool) bool {
 	due := c.next > 0 && elapsed >= c.next
 	if due || c.next == 0 && busy {
@@ -66,8 +66,8 @@ func (c *Calls) Count(found *Census, elapsed, since, brief time.Duration) {
 	}
 }
 
-// Look is called with what a look has found. It reports whether to warn of calls that should be brief, and whether to warn of more and
-// more others. If again is true, another look must come in a minute although no round does.
+// Look is called with what a look has found. It reports whether to warn of calls that should be brief, and whether to warn of
+// more and more others. If again is true, another look must come in a minute even if no round does.
 func (c *Calls) Look(elapsed time.Duration, found Census) (stuck, growing, again bool) {
 	if found.Stuck == 0 {
 		c.told = 0

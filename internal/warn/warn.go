@@ -1,6 +1,6 @@
-// Package warn decides when the log has a warning: when the worker of a timer is late, when tasks or keys wait, and when calls of user
-// code do not return. It knows nothing of timers. The caller passes the figures of a round, and logs what is to be logged. It reads no
-// clock: elapsed is the present time by a clock of the caller. No type has a lock.
+// Package warn decides when the log has a warning: when the worker of a timer is late, when tasks or keys wait, and when calls
+// of user code do not return. It knows nothing of timers. The caller passes the figures of a round, and writes to the log. The
+// package reads no clock: elapsed is the present time by a clock of the caller. No type has a lock.
 package warn
 
 import (
@@ -48,17 +48,17 @@ func (s *spell) lasts(elapsed, late time.Duration) (warn bool) {
 	return true
 }
 
-// end is called when nothing is wrong, also if the spell was not on. At is when it was over.
+// end is called when nothing is wrong, even if the spell was not on. The caller passes the time at which it was over.
 func (s *spell) end(at time.Duration) Verdict {
 	v := Verdict{Over: s.told, For: at - s.since}
 	s.on, s.told = false, false
 	return v
 }
 
-// step is called with how long the first of those has waited that wait, if any do.
+// step is called with whether any task or key waits, and how long the first one has waited.
 //
-// On a busy timer there is always a task that was just handed over, and waits. So a spell of waits also ends when none has waited for a
-// second for some time. It does not end sooner, because waits that grow begin with short ones.
+// On a busy timer there is always a task that was just handed over, and waits. So a spell also ends when for some time no task
+// has waited for a second. It does not end sooner, because waits that grow begin with short ones.
 func (s *spell) step(elapsed, waited time.Duration, any bool) Verdict {
 	switch {
 	case waited >= tooLate:
@@ -103,8 +103,8 @@ func (l *Lateness) Report(elapsed time.Duration, behind bool) (v Verdict, hadMor
 	return v, hadMore
 }
 
-// Waits finds out whether tasks that are due wait, or keys that have expired. A wait is logged when it has lasted for a second. The zero
-// value is ready for use.
+// Waits finds out whether tasks that are due wait, or keys that have expired. A wait is logged when it has lasted for a second.
+// The zero value is ready for use.
 //
 // A wait counts from when the worker handed over the task. So it includes neither the lateness of the worker, nor that of a
 // repeating task that is slower than its period. It does not include a suspension of the machine either.
@@ -127,8 +127,8 @@ type Waiting struct {
 	Longest time.Duration
 }
 
-// Due is called at the end of a round. If timeouts have come due in the round, emitted is true. If Due returns true, the caller must
-// call Check.
+// Due is called at the end of a round. If timeouts have come due in the round, emitted is true. If Due returns true, the caller
+// must call Check.
 func (w *Waits) Due(elapsed time.Duration, emitted bool) bool {
 	switch {
 	case !w.any && !emitted:
