@@ -32,7 +32,7 @@ type bucket struct {
 	pieces []*piece // all but the last are full; none is empty
 	n      int      // the number of entries
 	base   uint64   // the ticks of entries count from this one; undefined when empty
-	min    uint64   // no entry is due before this tick, except during a visit; undefined when empty
+	min    uint64   // no entry is due before this tick; during a visit only of the entries that visit describes; undefined when empty
 }
 
 // A freeList keeps empty pieces, so that placing a timeout allocates only when the list is empty.
@@ -275,9 +275,9 @@ func (l *level) cascades(index uint64) bool {
 	return l.comingDown.index == index && l.comingDown.left > 0
 }
 
-// neededAt returns the first tick at which the worker must visit a bucket, which must not be empty. If it has very many
-// entries, that is one span before they come due. The span before is not below 0, because a level above the lowest has no entry
-// in span 0.
+// neededAt returns the first tick at which the worker must visit a bucket, which must not be empty. If it is
+// on an upper level and has more than worthWaking entries, that is one span before they come due, so that all of them have moved
+// down in time. The result is never negative, because an upper level has no entry in span 0.
 func (l *level) neededAt(index, now uint64) uint64 {
 	b := &l.buckets[index]
 	if l.shift == 0 || b.n <= worthWaking {

@@ -8,7 +8,7 @@ import (
 
 // Hooks
 //
-// A hook is a task of the library's own, usually wrapped around the user's task. Its methods are called at events in the
+// A hook is the library's own, and usually wraps the user's task. Its methods are called at events in the
 // life of the timeout. Repeating timeouts, members of a Group, Cancelers, light tasks and Sleep have one. Other timeouts pay
 // only a bit test. The core knows no kind of hook. It reads from the word whether a timeout has a hook, or is at work, and
 // calls the methods of the outermost hook. A hook calls the methods of the hook that it wraps. The order is always the same:
@@ -23,8 +23,8 @@ type hook interface {
 	putOff(to *Timeout, word uint64) bool
 
 	// claim is called by Timeout.claim when the tick in word has passed. One compare-and-swap, from exactly word, makes the
-	// timeout expired, or puts it at work. If that succeeds, ok is true, and claimed is the new word. If claimed is then 0,
-	// claim has armed the timeout again, or ended it, and the runner must not run the task.
+	// timeout expired, or puts it at work, or arms it again, or ends it. If that succeeds, ok is true. In the first two cases
+	// claimed is the new word. In the others it is 0, and the runner must not run the task.
 	claim(to *Timeout, word uint64) (claimed uint64, ok bool)
 
 	// ran is called by the runner when the task of the claimed run is over, also after a panic or a Goexit. The call is a part

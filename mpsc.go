@@ -37,7 +37,7 @@ type stripe struct {
 	nursery ring
 	inbox   atomic.Pointer[Timeout] // the top of the stack
 
-	// Counters that never go back: each counts what has happened, not what is about to. The first two share a cache line
+	// Counters that never go back: each counts what has happened, not what is about to. The first three share a cache line
 	// with the fields above, because each NewTimeout, Reset and Cancel uses that line.
 	armed        atomic.Uint64 // timeouts armed again by a Reset; ring.filled counts first armings
 	canceled     atomic.Uint64 // timeouts canceled

@@ -10,11 +10,11 @@ import (
 // The nursery
 //
 // Most timeouts are canceled soon. So a new timeout is put into a slot of a ring, and the worker leaves it there until it is
-// near. Placing it in a bucket, and removing it soon after, would make the rounds of the worker long. A hand goes round the
+// near, or has been there for two sweeps. Placing it in a bucket, and removing it soon after, would make the rounds of the worker long. A hand goes round the
 // ring, one slot for each timeout that is armed. Most slots lead to a timeout that was canceled meanwhile, and the new
 // timeout takes the slot.
 //
-// Because of nursery, inbox and gate, a preempted goroutine holds up no others. A wheel with a mutex for each stripe arms and
+// A goroutine that is preempted while it uses the nursery, an inbox or the gate holds up no other that arms or cancels. A wheel with a mutex for each stripe arms and
 // cancels as fast on two processors. But where many goroutines arm without a pause, timeouts are later with a mutex:
 // benchmarks/tried.md has the figures.
 //
@@ -55,9 +55,10 @@ import (
 //	B. raises ring.by, then reads the table and each block.by    (worker.lookAt); or it closes the table (ring.swapTables)
 //	C. raises block.by, then reads the slots                     (worker.dequeueBlock)
 //
-// A push onto an inbox stands for the steps 1 to 3. So in each line, either the worker reads what the producer has written,
-// or the producer's next step follows the worker's write. That step lowers the tick that was raised, or finds the worker
-// idle. B may overwrite step 3. Then step 2 has been done, and B reads block.by next.
+// A producer that pushes onto an inbox does so in place of the steps 1 to 3. In each line, either the worker reads what the
+// producer has written, or the worker has written before the producer's next step. In the second case, that step lowers the tick
+// that the worker has raised, or finds the worker idle. The write of line B may replace that of step 3. But then step 2 was done
+// before, and line B reads block.by next.
 type ring struct {
 	table   atomic.Pointer[table] // nil before the first put, and after the worker has taken the table
 	filled  atomic.Uint64         // timeouts that were armed here; a second slot does not count
@@ -162,8 +163,8 @@ func (r *ring) fill(t *table, hand uint64, to *Timeout, by uint64) (skipped uint
 		case there != nil && !there.dropCanceled():
 			skipped += stride
 			continue
-		// From here on the slot is free: this timeout is never young again. A second slot that is filled late may lead to it
-		// once more, which does no harm.
+		// The slot is free from here on, because the timeout in it never becomes young again. A producer that is late may still
+		// fill a second slot with that timeout. Such a slot is free too.
 		case !t.slots[i].CompareAndSwap(there, to): // step 1 of ring
 			hand++ // not skipped: if another goroutine has filled the slot, it counts the slot
 			continue
@@ -250,8 +251,8 @@ func (r *ring) each(f func(to *Timeout) (more bool)) {
 
 // swapTables takes the tables of a ring, and leaves another, or nil. Called by the worker, or by Stop.
 func (r *ring) swapTables(instead *table) (taken []*table) {
-	// Line B of ring, before the table is taken: a producer that lowers the tick after this does so for a slot in another
-	// table, or needlessly.
+	// Line B of ring, before the table is taken. A producer may lower the tick after this. Then its slot is in the new table, or
+	// the worker finds its timeout when it closes the old one, and later looks at the new table without need.
 	raise(&r.by)
 	return r.table.Swap(instead).andOlder()
 }

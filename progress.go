@@ -23,9 +23,9 @@ func (p *progress) set(tick uint64, turning bool) {
 // tick returns the tick. It has passed.
 func (p *progress) tick() uint64 { return p.tickAndTurning.Load() >> 1 }
 
-// nextTick returns the tick after that. At its boundary, a worker that is turning the wheel looks at the queue next, unless a
-// goroutine calls wakeNow before. While the worker rests or watches, that boundary may have passed, and the worker need not come
-// there.
+// nextTick returns the tick after the one that tick returns. At its boundary, a worker that is turning the wheel looks at the
+// queue next, unless a goroutine calls wakeNow before. If the worker rests or watches, that boundary may have passed without a
+// round.
 func (p *progress) nextTick() uint64 { return p.tick() + 1 }
 
 // isBefore reports whether the worker is sure to come to a tick: it is turning the wheel, and has not reached the tick.

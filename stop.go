@@ -43,7 +43,7 @@ import (
 //    that has to queue it and finds the gate shut waits for allTaken, and Stop takes the timeout from it.
 //  - A Cancel that notifies a Canceler counts as notifying before it ends the timeout, and until Timer.calls has the call, even if
 //    the gate is shut. So after Stop, Shutdown waits for these goroutines, and then for the calls.
-//  - Goroutines inside run no user code. They block only on the locks of pools and groups. The holders of these
+//  - Goroutines inside run no user code. They block only on the locks of groups. The holders of these
 //    never wait for goroutines inside, so Stop waits only until each has had a processor.
 
 // Stop ends the timer and returns the timeouts that were pending, in no order. After Stop has returned, no further
@@ -74,8 +74,8 @@ func (t *Timer) Stop() []*Timeout {
 func (t *Timer) collectPending() (left []*Timeout) {
 	t.worker.halt()
 	// This comes after the gate was shut, and a producer raises inside before it reads shut. So either the producer finds the
-	// gate shut, or Stop waits for it. A producer that raises inside after that wait has read shut before, and leaves at once
-	// when it reads shut again.
+	// gate shut, or Stop waits for it. A producer may still raise inside after the wait, if it read shut before Stop set it. It
+	// reads shut again before it pushes, and then pushes nothing.
 	t.queue.awaitZero(inside)
 	left = make([]*Timeout, 0, t.Pending())
 	take := func(to *Timeout) {

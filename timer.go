@@ -41,7 +41,7 @@ type Timer struct {
 	worker worker
 	tasks  pool.Pool[*Timeout] // runs the users' tasks
 	light  pool.Pool[*Timeout] // runs light tasks, see hook.light
-	calls  pool.Calls          // notifies Cancelers, and logs
+	calls  pool.Calls          // notifies Cancelers, logs, looks for calls that hang, and runs what an executor refuses
 
 	yielding yielding // shared
 

@@ -20,8 +20,8 @@ import (
 //   - It takes about walkStep timeouts at a time, and yields them without a lock. Nurseries have no lock: what the worker has
 //     taken from there, it has placed when the walk gets the lock of the worker. If a round comes while the walk goes through an
 //     inbox, the round takes all of it, so the walk finds the rest in the wheel.
-//   - It may miss what moves back meanwhile: a timeout that is reset or put off, one whose run ends, and one whose last Reset or
-//     distant tick the worker comes upon during the loop.
+//   - It may miss a timeout that moves back to an earlier place during the loop. A timeout moves back when it is reset or put
+//     off, when its run ends, and when the worker places it again for a later tick.
 //   - The address of a timeout that was yielded may become that of a new one. The walk need not yield that, because it was
 //     not pending all the time.
 

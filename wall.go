@@ -22,8 +22,7 @@ import (
 //   - Set back means that the clock is behind the time from which the schedule has counted, by more than tolerance. Such a
 //     run is not put off. So if a run that is not due yet is claimed, the clock was set back.
 //   - All runs of a timer have the same steps, so the timer wakes up once a minute for all of them.
-//   - Putting a run off changes only the tick in the word, as a Reset to a later tick may do. But no counter counts it,
-//     and the bit moved stays clear.
+//   - Putting a run off changes only the tick in the word, as a Reset to a later tick may do. But the bit moved stays clear.
 //   - A Reset asks for a delay, not for a time of the wall clock. So the wall clock decides nothing while the bit moved is
 //     set, or after a pause.
 
@@ -92,8 +91,8 @@ func (run *wallRun) putOff(to *Timeout, word uint64) bool {
 }
 
 // claimed returns what the wall clock shows when a runner has claimed the run, and for how long the run has been due. If the
-// clock was set back, late is negative. Then asked is the time from which to ask the schedule: the present wall clock less
-// the time since run.seen. So a run that has come due since then is late, not missed.
+// clock was set back, late is negative, and asked is what to pass to Schedule.Next: the time that the wall clock, as it is set
+// now, showed at run.seen. So Next also returns a run that has come due since run.seen. That run is late, and not missed.
 func (run *wallRun) claimed(t *Timer) (wall time.Time, late time.Duration, asked time.Time) {
 	now := time.Now()
 	wall = t.wall.At(now)

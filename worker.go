@@ -78,7 +78,7 @@ type worker struct {
 	progress  progress
 	wakeups   atomic.Uint64   // how often a goroutine was started for rounds; written by the worker
 	published publishedLevels // written by the worker or Stop
-	handedAt  atomic.Int64    // when expireDue last found no runner that was starting: one that is starting now was started later
+	handedAt  atomic.Int64    // the last time at which expireDue saw no starting runner; a runner that is starting now was started after it
 
 	// Owned by the worker. A change of state hands them over to the next, or to Stop. To read the wheel, hold mu.
 	alarm *time.Timer
@@ -241,16 +241,16 @@ func (w *worker) halt() {
 	}
 }
 
-// An ending is what Timer.warn is told at the end of a round.
+// An ending is what Timer.warn is told at the end of a round. What a round leaves to the next one counts for both.
 type ending struct {
 	elapsed time.Duration
 	behind  bool // the round leaves something to the next one
-	emitted bool // timeouts have come due in it
-	busy    bool // timeouts have come due or left the queue
+	emitted bool // timeouts have come due since planNext was last called
+	busy    bool // the same, or timeouts have left the queue
 }
 
-// round does all that is due now. It returns the time of the next round, and the tick by which a round takes the queue. The
-// tick is 0 if the next round comes at once, and Never if it is only for the wheel.
+// round does all that is due now. It returns the time of the next round, and looksBy: the tick by which a round takes the queue.
+// If the next round comes at once, looksBy is 0. If the queue is empty, looksBy is Never.
 func (w *worker) round() (until time.Duration, looksBy uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

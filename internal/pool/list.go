@@ -25,8 +25,8 @@ type list[T comparable] struct {
 
 const (
 	// chunkLen is the number of entries in a chunk, and of items that a Feeder hands over at a time. A chunk takes 2,352
-	// bytes on 64-bit machines. With 1, the worker takes the lock for each item, and tasks that are due together take
-	// longer.
+	// bytes on 64-bit machines. With 1, the owner of the Feeder takes the lock for each item, and tasks that are due
+	// together take longer.
 	chunkLen = 256
 
 	// keptLen is the capacity of the array of list.chunks that an empty list keeps, and of Pool.runners in an idle pool.
@@ -116,7 +116,7 @@ func (l *list[T]) firstWhere(match func(item T) bool) (found T) {
 
 // push appends a chunk, which then belongs to the list. The chunk before gets no more items.
 //
-// Not inlined, because that would make the frames of a round larger than the stack of a new goroutine.
+// Not inlined, because that would make the frames of a goroutine that adds larger than the stack of a new one.
 //
 //go:noinline
 func (l *list[T]) push(k *chunk[T]) {
@@ -202,7 +202,7 @@ func (l *list[T]) popAll() (all []T) {
 
 // A Memory keeps empty chunks for reuse. Pools share it, so that an idle pool needs no memory.
 //
-// It is not a sync.Pool, because the garbage collector empties that. In a storm of garbage, a worker that then allocates
+// It is not a sync.Pool, because the garbage collector empties that. In a storm of garbage, a goroutine that then allocates
 // must help the collector first (TestBurstsNeedNoMemory).
 type Memory[T comparable] struct {
 	mu     sync.Mutex

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// A Host is what a pool works for. Its methods block only on locks that are held briefly. While the host is being stopped,
-// they may also wait until it has taken what Close returns. Only Work, Ran and Panicked may run user code.
+// A Host is what a pool works for. Work, Ran and Panicked may run user code. The other methods block only on locks that are held
+// briefly. While the host is being stopped, they may also wait until it has taken what Close returns.
 type Host[T comparable] interface {
 	// Work runs the tasks of the items that rn.Next returns, until there are none. It claims each item, so that no other
 	// goroutine can, calls rn.Start, and runs the task. If the claim fails, Work goes on with the next item.
@@ -92,7 +92,7 @@ func (p *Pool[T]) Init(h Host[T], tick time.Duration, m *Memory[T]) {
 }
 
 // Add adds an item, and gets a runner for it if needed. What is added after Close stays on the list. It is not for a pool
-// with a Feeder, because only items of a Feeder have positions, by which they are removed.
+// with a Feeder, which counts positions itself, and knows no others.
 func (p *Pool[T]) Add(item T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -81,8 +81,8 @@ func (rn *Runner[T]) Next() (item T) {
 // Start is called when the host has claimed the item. The host must then run the task. If callsRan is true, Host.Ran
 // is called when the task is over. If measure is true, the host calls Measured.
 //
-// An unmeasured task counts as late as the next task that the same runner measures, or as the last one if none follows.
-// Where tasks take long, and each starts later than the one before, all are measured.
+// An unmeasured task counts with the lateness of the next task that the same runner measures, or of the previous one if it
+// measures no more. While the lateness of measured tasks changes much from one to the next, the runner measures all.
 func (rn *Runner[T]) Start(callsRan bool) (measure bool) {
 	rn.callsRan, rn.inTask = callsRan, true
 	if labels := rn.pool.Labels; labels != nil {

@@ -36,8 +36,8 @@ const (
 // comes (fill, dismiss). With an executor there is no watch, because an executor manages its own goroutines. Called with mu
 // held.
 //
-// So while items are on the list of an open pool, one of these comes for them: a runner that is starting, the watch, or the
-// executor. Or as many tasks as the limit allows are running, and the first of their runners that is done takes an item.
+// So the items on the list of an open pool are never forgotten. A runner that is starting takes them, or the watch adds a runner,
+// or the executor runs them. If as many tasks run as the limit allows, the first runner that is done takes an item.
 func (p *Pool[T]) setWatch() {
 	switch {
 	case p.list.n == 0, p.full(), p.closed, p.hasExecutor():

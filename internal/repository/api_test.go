@@ -99,7 +99,7 @@ func importable(t *testing.T) (dirs []string) {
 	return dirs
 }
 
-// platforms are those for which .ci/run builds the library.
+// platforms are those on which the library is tested, in .ci/run or every night.
 var platforms = []string{"darwin/arm64", "js/wasm", "linux/386", "linux/amd64", "linux/s390x", "windows/amd64"}
 
 // surfaceOf returns the lines for the package in a directory, sorted. Each begins with the given name of the package.

@@ -114,9 +114,9 @@ func (l *Lateness) Report(elapsed time.Duration, behind bool) (v Verdict, hadMor
 // Otherwise it checks twice a second for tasks, and less often the longer keys wait.
 type Waits struct {
 	any  bool          // tasks or keys may wait
-	from time.Duration // a wait counts from here, or from the time at which its task was handed over if that is later
-	last time.Duration // the last check while tasks might wait, or half a second before the next one if that is later
-	next time.Duration // when to count again, while timeouts come due in each round
+	from time.Duration // the part of a wait before this does not count
+	last time.Duration // the last check while tasks might wait; if the next check is set for later than usual, half a second before it
+	next time.Duration // when to check again, even if timeouts come due in each round
 
 	tasks, keys spell
 }
@@ -127,7 +127,8 @@ type Waiting struct {
 	Longest time.Duration
 }
 
-// Due is called at the end of a round. If timeouts have come due in the round, emitted is true. If Due returns true, the caller
+// Due is called at the end of a round. If timeouts have come due in the round, or in rounds that were left unfinished before it,
+// emitted is true. If Due returns true, the caller
 // must call Check.
 func (w *Waits) Due(elapsed time.Duration, emitted bool) bool {
 	switch {
