@@ -99,7 +99,7 @@ func TestPage(t *testing.T) {
 			"\n 98 80.3 % 98 0 0 0 0 5s ago 5s ago " + here + "TestPage.func1.1\n",
 			"\n 20 16.4 % 1 15 4 0 0 1s ago in 1m15s *" + here + "call\n",
 			"\n 2 1.6 % 0 0 0 1 1 in 29m55s in 1h59m55s *" + here + "call (repeating)\n",
-			" http://10.0.0.7:6060/debug/pprof/heap\n",
+			" 'http://10.0.0.7:6060/debug/pprof/heap?gc=1'\n",
 		} {
 			require.Contains(t, lines, want)
 		}

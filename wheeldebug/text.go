@@ -121,7 +121,7 @@ func writeCommands(b *bytes.Buffer, host string) {
 	}
 	fmt.Fprintf(b, `
 Which functions have armed what is pending, and where tasks hang, if net/http/pprof is at its usual place:
-go tool pprof -sample_index=inuse_objects -focus '%s' -hide '%s' -top http://%s/debug/pprof/heap
+go tool pprof -sample_index=inuse_objects -focus '%s' -hide '%s' -top 'http://%s/debug/pprof/heap?gc=1'
 curl -s 'http://%[3]s/debug/pprof/goroutine?debug=1' | %[4]s
 `, arms, hidden, host, hanging)
 }
@@ -133,7 +133,7 @@ const (
 	hidden = `/hashedwheel[./]|^runtime`
 )
 
-// hanging finds the goroutines of timers in a goroutine profile as text. The line with their count comes before their labels. It also
-// finds goroutines that wait for tasks, in WaitRunning or Shutdown: they may be tasks on an executor, which have no labels, or hold
-// what the tasks wait for.
-const hanging = `grep -E -B1 -A30 '"hashedwheel":|hashedwheel[.]await[+]|keyed.*[.]WaitRunning[+]'`
+// hanging finds the goroutines of timers in a goroutine profile as text, where a paragraph has those with the same stack. It also
+// finds goroutines that have no labels: those that wait for tasks, in WaitRunning or Shutdown, which may be tasks on an executor or
+// hold what the tasks wait for, and calls of the submit of an executor.
+const hanging = `awk -v RS= -v ORS='\n\n' '/"hashedwheel":|hashedwheel[.]await[+]|keyed.*[.]WaitRunning[+]|[.]submitOne[+]/'`

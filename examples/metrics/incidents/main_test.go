@@ -137,6 +137,7 @@ func TestCommandsFindIt(t *testing.T) {
 		"forgotten":        {command: "inuse_objects", finds: `(?m) main.forgotten$`},
 		"leak":             {command: "inuse_objects", finds: `(?m) main.remove$`},
 		"limit":            {command: "goroutine?debug=1", finds: `(?m)^2 @ .*\n# labels: {"hashedwheel":"rpc", "hashedwheel.role":"runner"}\n(#.*\n)*#.*\smain[.]charge`},
+		"blocks":           {command: "goroutine?debug=1", finds: `(?s)main[.]blocks.*submitOne`},
 		"storm":            {command: "Timer..newTimeout$|Timeout", finds: `flat% .*\n.* main\.retry\n`},
 		"storm, by labels": {command: "tagfocus hashedwheel=rpc", omits: `main\.(retry|storm)`},
 	} {
