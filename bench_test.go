@@ -1,6 +1,7 @@
 package hashedwheel
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -212,4 +213,79 @@ func (w *pollingWheel) turn() {
 		to.rounds--
 	}
 	w.turns.Add(1)
+}
+
+// A call computes for some 4 µs, and has a timeout of a second that it cancels at its end. The benchmark shows how much of such
+// a call each kind of timeout takes.
+func BenchmarkCall(b *testing.B) {
+	timer, err := New()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer timer.Stop()
+	var expired atomic.Int64 // none
+	expire := func() { expired.Add(1) }
+	compute := func() { // reads no memory that another goroutine writes
+		x := uint64(1)
+		for range 3000 {
+			x = x*6364136223846793005 + 1442695040888963407
+		}
+		if x == 0 {
+			expire()
+		}
+	}
+	for _, kind := range []struct {
+		name string
+		call func() func()
+	}{
+		{"none", func() func() { return compute }},
+		{"kept", func() func() {
+			var timeout Timeout
+			timer.Bind(&timeout, TaskFunc(func(*Timeout) { expire() }))
+			return func() {
+				if _, err := timeout.Reset(time.Second); err != nil {
+					panic(err)
+				}
+				compute()
+				timeout.Cancel()
+			}
+		}},
+		{"AfterFunc", func() func() {
+			return func() {
+				timeout, err := timer.AfterFunc(time.Second, expire)
+				if err != nil {
+					panic(err)
+				}
+				compute()
+				timeout.Cancel()
+			}
+		}},
+		{"time.AfterFunc", func() func() {
+			return func() {
+				timeout := time.AfterFunc(time.Second, expire)
+				compute()
+				timeout.Stop()
+			}
+		}},
+		{"context.WithTimeout", func() func() {
+			return func() {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				_ = ctx.Done() // makes the channel, as each wait for an answer does
+				compute()
+				cancel()
+			}
+		}},
+	} {
+		b.Run("timeout="+kind.name, func(b *testing.B) {
+			b.RunParallel(func(pb *testing.PB) {
+				call := kind.call()
+				for pb.Next() {
+					call()
+				}
+			})
+		})
+	}
+	if n := expired.Load(); n != 0 {
+		b.Errorf("%d calls expired", n)
+	}
 }
