@@ -48,9 +48,9 @@
 // # Wrong arguments
 //
 // A function that returns an error reports wrong values that may come from a configuration, such as an option of [New], a
-// period, or a nil task. The following panic, with a message that names the mistake: a zero Timer, Group or Map, or a nil
-// one as an argument; a nil Timeout; and, in a function without an error, a nil function or a wrong option. The other
-// packages of the module do the same.
+// period, or a nil task. Other mistakes panic, with a message that names the mistake: a zero Timer, Group or Map, a nil
+// one as an argument, and a nil Timeout. In a function without an error, a nil function or a wrong option panics too. The
+// other packages of the module do the same.
 //
 // # When to use package time
 //

@@ -25,8 +25,8 @@ func (h Histogram) Count() (n uint64) {
 	return n
 }
 
-// Sum returns the sum of the durations, to the nanosecond, or the longest Duration if the sum is longer. The tasks of one
-// timer can be late by more than that, 292 years, in all: see SumSeconds.
+// Sum returns the sum of the durations, to the nanosecond, or the longest Duration, 292 years, if the sum is longer. The
+// lateness of all tasks of a timer can add up to more: see SumSeconds.
 func (h Histogram) Sum() time.Duration { return h.sum.Duration() }
 
 // SumSeconds returns the sum of the durations in seconds. Unlike Sum it has no upper limit, so it is for metrics.

@@ -128,7 +128,7 @@ func WithMaxPending(n int) Option {
 // clock.
 //
 // A task must not wait for another task of the timer, such as a timeout of its own. If n tasks do so, they wait forever.
-// In a task use clock.AfterFunc on the same timer, or a second timer.
+// In a task, use AfterFunc of a clock.Clock on the same timer, or a second timer.
 //
 // If a Reset races with the start of a task, the timer may keep the ended timeout in memory until the tasks queued before
 // it have been started. Under a limit or an executor that may take long.
@@ -153,8 +153,8 @@ func WithExecutor(submit func(run func()) error) Option {
 
 // WithPanicHandler sets the function that the timer calls for a panic in Run, in Canceled, or in Schedule.Next after
 // a run. The timer calls h on the goroutine that panicked, with its stack. With nil, the default, the timer logs the
-// panic: the first of a task at once, and later ones once a minute, or with the next panic of the task if nothing is
-// pending, or with Stop.
+// first panic of a task at once, and later ones in one line a minute. If nothing is pending, that line waits for the
+// next panic of the task, the next timeout, or Stop.
 //
 // A panic in the handler is not recovered. So this handler makes each panic in a task crash the program:
 //

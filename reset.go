@@ -54,8 +54,8 @@ func (to *Timeout) unbound(method string) string {
 //
 // If the timeout was not pending, its last run may still be in progress, and may overlap with the next one. So a
 // debounce by AfterFunc and Reset may run a slow function several times at once. The runs of a repeating timeout never
-// overlap. For a repeating timeout, Reset moves the next run, and later runs follow from there. Reset(0) means run now.
-// Cancel and Reset are pause and resume.
+// overlap. For a repeating timeout, Reset moves the next run, and later runs follow from there. After Reset(0) the task
+// runs at the next tick boundary. Cancel and Reset are pause and resume.
 //
 // Reset fails with ErrStopped after Stop. If the timeout was not pending, Reset may also fail with ErrTooManyPending or
 // ErrGroupClosed. After an error nothing has changed, and active is false. A timeout that does not repeat is no longer

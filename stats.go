@@ -18,7 +18,7 @@ type Stats struct {
 
 	Accepted uint64 // timeouts armed: by new ones, by a Reset when not pending, and by next runs of repeating ones
 	// Tasks started. A run of a repeating timeout counts when it is over. If the wall clock was set back when a run came
-	// due, Next is called instead. If Next then ends the schedule, that counts too, without a task.
+	// due, Next is called instead. If Next then ends the schedule, this counts although no task ran.
 	Expired  uint64
 	Canceled uint64 // timeouts ended by Cancel, and those of Sleep and package clock that Stop ended
 	Returned uint64 // timeouts returned by Stop

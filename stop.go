@@ -166,8 +166,8 @@ func (to *Timeout) handBack() bool {
 
 // Shutdown stops the timer as Stop does, and waits until all tasks that were started have returned and every Canceler
 // has been notified, even if its Cancel overlaps with Shutdown. If the context is done first, Shutdown also returns
-// the context's error. Inside a task, or other code that the timer calls, Shutdown always waits for the context. To
-// get the timeouts before the wait, call Stop first.
+// the context's error. Inside a task, or other code that the timer calls, Shutdown returns only when the context is
+// done. To get the timeouts before the wait, call Stop first.
 func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 	left := t.Stop()
 	t.queue.awaitZero(notifying) // after Stop, so that no other Cancel can end a timeout

@@ -138,7 +138,7 @@ func pendingAt(word, tick uint64) uint64 {
 // the timer was late, tasks that were due at different ticks start in any order too, even with WithMaxConcurrency(1).
 //
 // A task shares its goroutine with the next ones. So a task that locks its thread and does not unlock it, or that calls
-// debug.SetPanicOnFault, must end by runtime.Goexit, or start a goroutine that does this.
+// debug.SetPanicOnFault, must end by runtime.Goexit, or do that on a goroutine of its own.
 type Task interface {
 	// Run is called once, or for each run of a repeating timeout. In terms of the Go memory model, arming or
 	// resetting the timeout happens before the call.
@@ -156,8 +156,8 @@ type plainFunc func()
 
 func (f plainFunc) Run(*Timeout) { f() }
 
-// A Timeout is the handle of a task that a Timer runs later. NewTimeout and similar methods make one. It may also be
-// a field of your own struct, which [Timer.Bind] binds. Any goroutine may call its methods at any time, also from
+// A Timeout is the handle of a task that a Timer runs later. NewTimeout and similar methods make one. A Timeout may
+// also be a field of your own struct: see [Timer.Bind]. Any goroutine may call its methods at any time, also from
 // inside the task. A zero Timeout is idle: it is not pending, expired or canceled. Its Cancel and Move return false,
 // and its WaitRunning returns nil at once.
 //

@@ -71,8 +71,8 @@ type Timer struct {
 }
 
 // NewTimeout arms a timeout that runs task once, after delay. With a delay of zero or less, the timeout expires at the
-// next tick boundary, never inside the call. With a deadline too far off to be represented, such as 292 years
-// after New, it never expires. The error is ErrNilTask, ErrStopped or ErrTooManyPending. After an error the task does not run.
+// next tick boundary, never inside the call. A timeout whose deadline is too far off to be represented, such as 292 years
+// after New, never expires. The error is ErrNilTask, ErrStopped or ErrTooManyPending. After an error the task does not run.
 func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 	task, bits := prepareTask(task)
 	if task == nil {
@@ -85,11 +85,11 @@ func (t *Timer) NewTimeout(task Task, delay time.Duration) (*Timeout, error) {
 // zero. The zero Time is an error, because in other packages it means that there is no deadline.
 //
 // The result of time.Now and Add has a monotonic reading. For such a deadline, NewTimeoutAt reads the clock only to wake the
-// timer, to check a deadline that seems to have passed, and in one of some 256 calls. It compares any other deadline with
-// the wall clock once. Setting the wall clock later has no effect.
+// timer, to check a deadline that seems to have passed, and in one of some 256 calls. It compares a deadline without a
+// monotonic reading with the wall clock once. Setting the wall clock later has no effect.
 //
-// If only one of the caller and the timer is in a synctest bubble, NewTimeoutAt may panic. The timeout may be armed all
-// the same.
+// If only one of the caller and the timer is in a synctest bubble, NewTimeoutAt may panic, even after it has armed the
+// timeout.
 func (t *Timer) NewTimeoutAt(task Task, deadline time.Time) (*Timeout, error) {
 	prepared, bits := prepareTask(task)
 	if prepared == nil {

@@ -29,8 +29,8 @@ const walkStep = 1 << 10
 
 // Tasks returns an iterator over the tasks of pending timeouts, as Timeout.Task returns them, in no order. With each
 // task comes the tick boundary at which it is due. No timeout comes twice. A timeout that is pending during the whole
-// loop comes once, even if it is due and waits. It may be missed if it was reset, or if one of its runs ends during the
-// loop.
+// loop comes once, even if it is due and waits, with one exception: a timeout that is reset, or whose run ends, during
+// the loop may be missed.
 //
 // The loop may call every method, and makes the timer wait for microseconds at a time. During the loop, some 1,000
 // timeouts that have ended may stay in memory.

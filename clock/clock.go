@@ -48,8 +48,8 @@
 //     reports it.
 //   - A beat that nothing receives costs as much processor time as any other, some 400 ns. In package time it costs
 //     none. If the interval is shorter than a tick, each beat also starts a goroutine, which ends at once.
-//   - A wheel with a tick below 1 µs works for a limited time: with a tick of 1 ns, for 104 days. A timer
-//     with a later deadline never expires.
+//   - A wheel with a tick of 1 µs or less works for less than 292 years: with a tick of 1 ns, for 104 days.
+//     A timer with a later deadline never expires.
 //   - Timers that the wheel refuses count in RejectedFull or RejectedStopped of [hashedwheel.Stats].
 //
 // Where very many functions come due at the same time, [hashedwheel.Timer.AfterFunc] is the better

@@ -5,9 +5,9 @@
 //	...
 //	err = server.Serve(limit.Listener(ln)) // or limit.Conn(c) for one connection
 //
-// Each Read or Write that moves data starts the limit anew. This costs a reading of the clock, a fifth of a
-// SetReadDeadline. The first Read or Write in a tick also costs a call of [hashedwheel.Timeout.Move]. A
-// connection needs no goroutine of its own, and no packet needs an allocation.
+// Each Read or Write that moves data starts the limit anew. This costs a reading of the clock, which takes a
+// fifth of the time of a SetReadDeadline. The first Read or Write in a tick also costs a call of
+// [hashedwheel.Timeout.Move]. A connection needs no goroutine of its own, and no packet needs an allocation.
 //
 // # What counts as silence
 //
@@ -92,8 +92,8 @@ type Limit struct {
 // may have other uses too, and the caller stops it. Its tick is the precision of the limit. If it has
 // WithMaxConcurrency, tasks that block also delay the closing of connections.
 //
-// For an http.Server, make the limit longer than the slowest handler. A shorter one closes the connection during the
-// request, and then an HTTP client may send a GET a second time.
+// For an http.Server, make the limit longer than the longest pause of a handler. A shorter one closes the connection during
+// the request, and then an HTTP client may send a GET a second time.
 //
 // New returns an error if the duration is not positive. It panics if the timer is nil, or was not made by hashedwheel.New.
 func New(timer *hashedwheel.Timer, silence time.Duration, opts ...Option) (*Limit, error) {

@@ -103,10 +103,10 @@ func (it *item[K, V]) take() (entry Entry[K, V]) {
 
 // WaitRunning waits for the calls of expired that are in progress, and returns nil when they are over. When WaitRunning returns
 // nil after Close, expired is not running and will not run. If the context is done first, WaitRunning returns the context's
-// error. Inside expired, WaitRunning always waits for the context.
+// error. Inside expired, WaitRunning returns only when the context is done.
 //
-// If the caller of Timer.Stop runs tasks itself, WaitRunning may not wait for these. Without WithConcurrency, WaitRunning
-// looks at each running task of the timer. Outside of the synctest bubble of its timer, WaitRunning panics.
+// If the caller of Timer.Stop runs tasks itself, WaitRunning may return before they are over. Without WithConcurrency,
+// WaitRunning looks at each running task of the timer. Outside of the synctest bubble of its timer, WaitRunning panics.
 func (m *Map[K, V]) WaitRunning(ctx context.Context) error {
 	m.checkMade()
 	due.Root.NowHere(m.timer) // may panic

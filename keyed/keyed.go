@@ -203,7 +203,7 @@ var (
 )
 
 // New returns an empty Map whose entries expire by the timer t. When a key expires, the Map removes the key, and then
-// calls expired in the task of its timeout. So the options of the timer for tasks hold for expired, which may be nil.
+// calls expired, which may be nil, in the task of its timeout. So the options of the timer for tasks hold for expired.
 //
 // Calls of expired share a goroutine with other callbacks. If expired locks its OS thread and does not unlock it, or
 // calls debug.SetPanicOnFault, expired must end by runtime.Goexit, or do that on a goroutine of its own.
@@ -278,8 +278,8 @@ func (m *Map[K, V]) set(s *shard[K, V], key K, value V, t term) error {
 // Otherwise it stores the given value, which expires after delay, and returns it and false. If several
 // goroutines call GetOrSet for a new key, one of them stores its value, and all of them get it.
 //
-// The errors are those of Set. Then nothing has changed, and the value is zero. After Timer.Stop no key
-// counts as present, so the error is hashedwheel.ErrStopped.
+// The errors are those of Set. After an error nothing has changed, and the value is zero. After Timer.Stop no
+// key counts as present, so the error is hashedwheel.ErrStopped.
 func (m *Map[K, V]) GetOrSet(key K, value V, delay time.Duration) (V, bool, error) {
 	s := m.shard(key)
 	s.mu.Lock()
@@ -368,8 +368,8 @@ func (m *Map[K, V]) Deadline(key K) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Touch is Get, and gives the key a new deadline, delay from now, in the same step. So a value that Touch
-// has returned does not expire before that, unless its deadline is changed again. If Touch returns false,
+// Touch returns what Get returns, and in the same step sets the deadline of the key to delay from now. So a
+// returned value does not expire before that, unless its deadline is changed again. If Touch returns false,
 // nothing has changed: there is no such key, or it has expired, or the timer is stopped.
 func (m *Map[K, V]) Touch(key K, delay time.Duration) (V, bool) {
 	return m.shard(key).touch(key, m.life(delay))

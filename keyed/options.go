@@ -36,7 +36,7 @@ func WithConcurrency(n int) Option {
 // WithJitter makes lives longer at random, so that keys that are set at the same time do not expire at the same time. Each Set,
 // GetOrSet, Touch and TouchIf adds to its delay between zero and the given fraction of it, evenly distributed. So a key never
 // expires before its delay. The deadline of a SetAt or TouchAt stays exact. The fraction is 0, the default, to 1. Deadline
-// tells the deadline with the jitter.
+// returns the deadline with the jitter.
 func WithJitter(fraction float64) Option {
 	return func(c *config) { c.jitter = fraction }
 }

@@ -53,8 +53,8 @@ const (
 //
 // No lock of the Map is held while f runs, and f may call all other methods, also for its key. If the key expires or is
 // removed meanwhile, or the Map is closed, the result is dropped, and Update returns false. If Set replaces the value
-// meanwhile, Update returns true, as if it had come before Set. If f panics or ends its goroutine, nothing changes, and
-// the next call follows.
+// meanwhile, Update returns true, as if Update had come before Set. If f panics or ends its goroutine, nothing changes,
+// and the next call follows.
 //
 // Only Update, TouchIf and RemoveIf wait for f. Get, Touch, All and expired do not, and may use the value at the same time. So
 // if V is a pointer, f must not change what it points to, except with a lock of its own.

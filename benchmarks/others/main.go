@@ -1,7 +1,7 @@
-// Command outside measures programs that others wrote, as they come and with this library in place of their own timers:
+// Command others measures programs that others wrote, as they come and with this library in place of their own timers:
 //
-//	go run ./outside            # from the folder benchmarks: lists the programs
-//	go run ./outside -rounds 3 etcd
+//	go run ./others            # from the folder benchmarks: lists the programs
+//	go run ./others -rounds 3 etcd
 //
 // A folder of programs has a change of one program and a test that measures it. The command fetches the module of the program,
 // makes a copy for each variant, applies the change, and runs the test of all variants in turns. It needs git, and network access
@@ -36,7 +36,7 @@ func main() {
 	rounds := flag.Int("rounds", 3, "how many times each variant runs; the figures are medians, with the least and the greatest")
 	flag.Parse()
 	if err := run(os.Stdout, *rounds, flag.Args()); err != nil {
-		fmt.Fprintln(os.Stderr, "outside:", err)
+		fmt.Fprintln(os.Stderr, "others:", err)
 		os.Exit(1)
 	}
 }
@@ -76,7 +76,7 @@ type program struct {
 
 // A variant is a program as it comes, or after a patch.
 type variant struct {
-	name    string // the test finds it in the environment variable OUTSIDE_VARIANT
+	name    string // the test finds it in the environment variable OTHERS_VARIANT
 	heading string
 	patch   string
 }
@@ -112,7 +112,7 @@ func list() ([]program, error) {
 type figure struct{ name, unit string }
 
 func (p program) measure(out io.Writer, rounds int) error {
-	work, err := os.MkdirTemp("", "outside-")
+	work, err := os.MkdirTemp("", "others-")
 	if err != nil {
 		return err
 	}
@@ -257,7 +257,7 @@ type value struct {
 func (p program) once(v variant, dir string) ([]value, error) {
 	cmd := exec.Command(filepath.Join(dir, "measure.test"), "-test.run", "^TestMeasure$", "-test.v", "-test.timeout", "5m")
 	cmd.Dir = filepath.Join(dir, p.dir)
-	cmd.Env = append(os.Environ(), "OUTSIDE_VARIANT="+v.name)
+	cmd.Env = append(os.Environ(), "OTHERS_VARIANT="+v.name)
 	text, err := cmd.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s", err, text)
