@@ -275,9 +275,9 @@ func (l *level) cascades(index uint64) bool {
 	return l.comingDown.index == index && l.comingDown.left > 0
 }
 
-// neededAt returns the first tick at which the worker must visit a bucket, which must not be empty. If it is
-// on an upper level and has more than worthWaking entries, that is one span before they come due, so that all of them have moved
-// down in time. The result is never negative, because an upper level has no entry in span 0.
+// neededAt returns the first tick at which the worker must visit a bucket, which must not be empty. If the bucket is on an upper
+// level and has more than worthWaking entries, that is one span before the first is due, so that all of them move down in time.
+// There is a span before, because an upper level has no entry in span 0.
 func (l *level) neededAt(index, now uint64) uint64 {
 	b := &l.buckets[index]
 	if l.shift == 0 || b.n <= worthWaking {

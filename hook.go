@@ -23,8 +23,9 @@ type hook interface {
 	putOff(to *Timeout, word uint64) bool
 
 	// claim is called by Timeout.claim when the tick in word has passed. One compare-and-swap, from exactly word, makes the
-	// timeout expired, or puts it at work, or arms it again, or ends it. If that succeeds, ok is true. In the first two cases
-	// claimed is the new word. In the others it is 0, and the runner must not run the task.
+	// timeout expired, or puts it at work. If that succeeds, ok is true, and claimed is the word that it has written. But a
+	// repeating timeout may then be armed again or ended instead of run. In that case claimed is 0, and the runner must not
+	// run the task.
 	claim(to *Timeout, word uint64) (claimed uint64, ok bool)
 
 	// ran is called by the runner when the task of the claimed run is over, also after a panic or a Goexit. The call is a part

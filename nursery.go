@@ -10,13 +10,13 @@ import (
 // The nursery
 //
 // Most timeouts are canceled soon. So a new timeout is put into a slot of a ring, and the worker leaves it there until it is
-// near, or has been there for two sweeps. Placing it in a bucket, and removing it soon after, would make the rounds of the worker long. A hand goes round the
-// ring, one slot for each timeout that is armed. Most slots lead to a timeout that was canceled meanwhile, and the new
-// timeout takes the slot.
+// near, or has been there for two sweeps. Placing it in a bucket, and removing it soon after, would make the rounds of the
+// worker long. A hand goes round the ring, one slot for each timeout that is armed. Most slots lead to a timeout that was
+// canceled meanwhile, and the new timeout takes the slot.
 //
-// A goroutine that is preempted while it uses the nursery, an inbox or the gate holds up no other that arms or cancels. A wheel with a mutex for each stripe arms and
-// cancels as fast on two processors. But where many goroutines arm without a pause, timeouts are later with a mutex:
-// benchmarks/tried.md has the figures.
+// A goroutine that is preempted while it uses the nursery, an inbox or the gate holds up no other that arms or cancels. A
+// wheel with a mutex for each stripe arms and cancels as fast on two processors. But where many goroutines arm without a
+// pause, timeouts are later with a mutex: benchmarks/tried.md has the figures.
 //
 //	            the hand
 //	               v

@@ -298,9 +298,8 @@ func (r *repeating) plan(t *Timer, next, due time.Time) {
 	}
 }
 
-// rearm arms a timeout at work again, or ends it. If ok is false, another goroutine has changed the word, and the
-// caller must call rearm again. If again is true, the timeout is due at once, and its runner keeps it. This is possible only if
-// over is true.
+// rearm arms a timeout at work again, or ends it. If ok is false, the word has changed, and the caller must call rearm again. If
+// ok and again are true, the timeout is due, and its runner keeps it. That happens only if over is true.
 func (r *repeating) rearm(to *Timeout, more, over bool) (again, ok bool) {
 	t := to.timer
 	s := t.queue.stripe()

@@ -78,7 +78,7 @@ const (
 //	young, hurried    the same, and another slot
 //	queued            an inbox, and perhaps also a bucket, a list or a runner: see worker.reconcile
 //	none, pending     a bucket, a list of due timeouts, the worker, or a runner
-//	none, ended       nowhere. The goroutine that reads a slot or an entry that still leads to it drops that
+//	none, ended       nowhere. A slot or an entry may still lead to it, and is dropped when it is read
 //	young, ended      its slot, or both if it is hurried, until a producer or the worker drops it
 //	queued, ended     as queued, and the worker drops it. A claim does not clear the bit, so its task may be running
 //	atWork            the runner that runs its task, even if it has ended, and perhaps a bucket or a list, where it does nothing

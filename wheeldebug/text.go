@@ -133,7 +133,7 @@ const (
 	hidden = `/hashedwheel[./]|^runtime`
 )
 
-// hanging finds the goroutines of timers in a goroutine profile as text, where a paragraph has those with the same stack. It also
-// finds goroutines that have no labels: those that wait for tasks, in WaitRunning or Shutdown, which may be tasks on an executor or
-// hold what the tasks wait for, and calls of the submit of an executor.
+// hanging finds the goroutines of timers in a goroutine profile as text. A paragraph has the goroutines with the same stack.
+// Goroutines of timers have labels. The command also finds two kinds without labels. Calls of an executor's submit may block.
+// Goroutines that wait in WaitRunning or Shutdown may be tasks on an executor, or hold what other tasks wait for.
 const hanging = `awk -v RS= -v ORS='\n\n' '/"hashedwheel":|hashedwheel[.]await[+]|keyed.*[.]WaitRunning[+]|[.]submitOne[+]/'`

@@ -127,9 +127,8 @@ type Waiting struct {
 	Longest time.Duration
 }
 
-// Due is called at the end of a round. If timeouts have come due in the round, or in rounds that were left unfinished before it,
-// emitted is true. If Due returns true, the caller
-// must call Check.
+// Due is called at the end of a round. If timeouts have come due in the round, emitted is true. It is also true after a round
+// that has finished what such a round left. If Due returns true, the caller must call Check.
 func (w *Waits) Due(elapsed time.Duration, emitted bool) bool {
 	switch {
 	case !w.any && !emitted:
