@@ -60,7 +60,7 @@ func TestUsage(t *testing.T) {
 	if err := run(&out, 1, []string{"no-such-program"}); err == nil {
 		t.Error("no error for a program that is not there")
 	}
-	if err := run(&out, 0, nil); err == nil {
-		t.Error("no error for no rounds")
+	if err := run(&out, -1, nil); err == nil {
+		t.Error("no error for less than no rounds")
 	}
 }
