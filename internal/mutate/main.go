@@ -140,17 +140,25 @@ func makeAll(ctx context.Context, to io.Writer, dir string, files tree, known te
 		}
 	}
 	start := time.Now()
-	const most = 8 * time.Minute // on a busy machine
-	if failed, out, err := goTest(ctx, dir, all, most); failed || err != nil {
-		return fmt.Errorf("without a mutation: %v\n%s", cmp.Or(err, errors.New("the tests fail")), out)
+	const most = 8 * time.Minute           // on a busy machine
+	took := make(map[string]time.Duration) // by the tests of a package
+	for _, pkg := range all.packages() {
+		began := time.Now()
+		if failed, out, err := goTest(ctx, dir, tests{pkg: all[pkg]}, most); failed || err != nil {
+			return fmt.Errorf("without a mutation: %v\n%s", cmp.Or(err, errors.New("the tests fail")), out)
+		}
+		took[pkg] = time.Since(began)
 	}
-	took := time.Since(start)
-	fmt.Fprintf(to, "ok    the tests pass without a mutation (%.1f s)\n", took.Seconds())
-	limit := max(time.Minute, took) // a mutation may make a test hang
+	fmt.Fprintf(to, "ok    the tests pass without a mutation (%.1f s)\n", time.Since(start).Seconds())
 	unnoticed := 0
 	for _, m := range chosen {
 		began := time.Now()
-		failed, out, err := m.try(ctx, dir, files[m.file], m.named(known), limit)
+		named := m.named(known)
+		limit := time.Minute // a mutation may make a test hang
+		for pkg := range named {
+			limit = max(limit, took[pkg])
+		}
+		failed, out, err := m.try(ctx, dir, files[m.file], named, limit)
 		how := ""
 		switch {
 		case ctx.Err() != nil:
