@@ -3,6 +3,7 @@ package hashedwheel
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"runtime"
 	"strings"
@@ -261,6 +262,37 @@ func TestShutdownLogsPanicsOfCanceled(t *testing.T) {
 		require.Equal(t, 2, strings.Count(log.String(), "Canceled panicked"))
 		require.Contains(t, log.String(), "times=9")
 	})
+}
+
+// When Shutdown returns, its last line is written, however slow the logger is. If the context is done before, Shutdown
+// does not wait for it.
+func TestShutdownWaitsForItsLastLine(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		for _, limit := range []time.Duration{time.Hour, 500 * time.Millisecond} {
+			var log logBuffer
+			timer := newTimer(t, WithLogger(slog.New(slowHandler{slog.NewTextHandler(&log, nil)})))
+			for range 10 {
+				_, err := timer.NewTimeout(panicsWhenCanceled{}, time.Hour)
+				require.NoError(t, err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), limit)
+			start := time.Now()
+			_, err := timer.Shutdown(ctx)
+			require.ErrorIs(t, err, ctx.Err())
+			require.Equal(t, min(600*time.Millisecond, limit), time.Since(start), "one line for the first panic, and one for the others")
+			cancel()
+			pass(time.Minute)
+			require.Equal(t, 2, strings.Count(log.String(), "Canceled panicked"))
+		}
+	})
+}
+
+// A slowHandler is the handler of a logger that takes 300ms for each line.
+type slowHandler struct{ slog.Handler }
+
+func (h slowHandler) Handle(ctx context.Context, r slog.Record) error {
+	time.Sleep(300 * time.Millisecond)
+	return h.Handler.Handle(ctx, r)
 }
 
 // A Canceled that hangs is what a Shutdown waits for, although no call was in progress when it began.

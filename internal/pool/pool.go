@@ -221,7 +221,6 @@ func (p *Pool[T]) dismiss(rn *Runner[T]) {
 	if last == 0 && cap(p.runners) > keptLen {
 		p.runners = nil
 	}
-	p.setWatch()
 	p.checkIdle()
 	if p.hasExecutor() {
 		p.want()

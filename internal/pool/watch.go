@@ -33,8 +33,8 @@ const (
 
 // setWatch arms the watch if items wait and a runner may be added for them, and disarms it otherwise. While a runner waits for
 // its first processor, checks would keep it from getting one. So setWatch does not arm the watch then: the runner does, when it
-// comes (fill, dismiss). With an executor there is no watch, because an executor manages its own goroutines. Called with mu
-// held.
+// comes (fill). If Remove takes the last item off the list, the next check disarms the watch. With an executor there is no
+// watch, because an executor manages its own goroutines. Called with mu held.
 //
 // So the items on the list of an open pool are never forgotten. A runner that is starting takes them, or the watch adds a runner,
 // or the executor runs them. If as many tasks run as the limit allows, the first runner that is done takes an item.
