@@ -182,13 +182,11 @@ func (t *Timer) Shutdown(ctx context.Context) ([]*Timeout, error) {
 
 // watchShutdown makes the log say what a Shutdown waits for, if it waits for long. The worker, which has stopped, no longer does.
 func (t *Timer) watchShutdown() (stop func()) {
-	look := func() { t.eachActivity(t.clock.Elapsed(), func(activity) {}) }
-	look()
-	again := time.AfterFunc(time.Second, look) // finds the calls of Canceled that Stop has asked for
+	t.eachActivity(t.clock.Elapsed(), func(activity) {}) // finds tasks; the alarm of briefs finds calls of Canceled
 	watch := time.AfterFunc(warn.LongRun+time.Second, func() {
 		if t.told.CompareAndSwap(false, true) {
 			t.soon(func() { t.logHang("Shutdown waits for calls that do not return", false) })
 		}
 	})
-	return func() { again.Stop(); watch.Stop() }
+	return func() { watch.Stop() }
 }

@@ -538,8 +538,6 @@ var mutations = []mutation{
 		`defer t.watchShutdown()()`, ``, "TestShutdownSaysWhatItWaitsFor"},
 	{20, "what Canceled panics with during Shutdown is not logged when that returns", "stop.go", "Timer.Shutdown",
 		`&& await(ctx, t.calls.UntilIdle()); t.logKept(true)`, `; t.logKept(true)`, "TestShutdownLogsPanicsOfCanceled"},
-	{20, "Shutdown does not find calls that begin after it", "stop.go", "Timer.watchShutdown",
-		`again := time.AfterFunc(time.Second, look)`, `again := time.AfterFunc(time.Second, func() {})`, "TestShutdownFindsCallsThatBeginLater"},
 	{20, "each of many Shutdowns says what it waits for", "stop.go", "Timer.watchShutdown",
 		`if t.told.CompareAndSwap(false, true) {`, `{`, "TestShutdownSaysWhatItWaitsFor"},
 	{20, "Stats does not count calls of Canceled", "hook.go", "notified.notify",
