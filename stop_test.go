@@ -295,7 +295,7 @@ func (h slowHandler) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// A Shutdown waits for each Canceled that hangs, also for those that are called after it has begun to wait.
+// The log says how many calls a Shutdown waits for. It counts each Canceled that hangs, even if it was called late.
 func TestShutdownFindsCallsThatBeginLater(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		option, log := logged()
