@@ -409,7 +409,6 @@ func overload(t *testing.T, lasts time.Duration, prepare func(timer *Timer), eac
 			to.Reset(10 * time.Hour)
 		}
 	}
-	push()
 	start := time.Now()
 	whenItLooksUp(timer, func() {
 		if since := time.Since(start); since < lasts {
@@ -419,6 +418,7 @@ func overload(t *testing.T, lasts time.Duration, prepare func(timer *Timer), eac
 		}
 	})
 	prepare(timer)
+	push() // after prepare, because the worker takes an inbox from its top
 	goOn()
 	pass(lasts + 2*time.Second)
 }

@@ -242,6 +242,34 @@ func TestSlowRatesDoNotWait(t *testing.T) {
 	})
 }
 
+// The worker has so much to do that it is seconds late. Each task that it hands over waits for much less than a second, although
+// some task waits at any time. So the log says that the worker is late, and not that tasks wait.
+func TestLateTasksDoNotWait(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const tick, n, step = 100 * time.Millisecond, 6000, time.Millisecond
+		option, log := logged()
+		timer := newTimer(t, WithTick(tick), WithMaxConcurrency(1), option)
+		giveBack := hold(t, timer)
+		start := time.Now()
+		for range n {
+			_, err := timer.AfterFunc(tick, func() { time.Sleep(step * 11 / 20) }) // a little slower than the worker
+			require.NoError(t, err)
+		}
+		timer.worker.round() // places them in the wheel
+		timer.worker.wheel.budget = 2
+		timer.worker.lookUp = func(bool) {
+			if timer.worker.wheel.isBehind() {
+				time.Sleep(step)
+			}
+		}
+		giveBack()
+		pass(n * step)
+		_, err := timer.Shutdown(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, []string{"1.2s WARN timeouts fired late; very many were armed, canceled or due at once late=1.1s"}, messages(log, start))
+	})
+}
+
 // Tasks do not wait while the machine is suspended, neither those handed over before nor those that come due meanwhile. So the
 // log says only that it was suspended. Tasks that wait for a second afterwards are in the log too.
 func TestSuspensionIsNotAStall(t *testing.T) {

@@ -198,7 +198,6 @@ func (w *wheel) goOnAll() {
 			at := endOf(len(w.visits), oldest)
 			v := &w.visits[at]
 			l := &w.levels[v.level]
-			v.last = w.now >> l.shift // it may have grown: min does not count what is not checked yet
 			n -= w.goOn(v, n)
 			if v.left > 0 {
 				continue
