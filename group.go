@@ -72,7 +72,8 @@ func (g *Group) AfterFunc(delay time.Duration, f func()) (*Timeout, error) {
 	return g.NewTimeout(plainFunc(f), delay)
 }
 
-// Schedule is Timer.Schedule for a timeout of the group. For a fixed interval, use Every.
+// Schedule is Timer.Schedule for a timeout of the group. For a fixed interval, use Every, which drops missed runs. For a
+// fixed delay, use a schedule whose Next returns time.Now().Add(delay).
 func (g *Group) Schedule(task Task, schedule Schedule) (*Timeout, error) {
 	g.checkMade()
 	r, err := bySchedule(task, schedule)
@@ -134,7 +135,7 @@ func (g *Group) members() []*member {
 }
 
 // Close closes the group, cancels its pending timeouts, and returns how many. After Close has returned, no timeout
-// of the group expires. Close does not wait for tasks that are running: for that call WaitRunning.
+// of the group expires. Tasks that have been started go on, or are at their first instruction: see WaitRunning.
 func (g *Group) Close() (n int) {
 	g.checkMade()
 	g.mu.Lock()

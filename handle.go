@@ -9,8 +9,9 @@ import (
 // was already due. Only one caller gets true. Cancel returns false if the task has been started, if another Cancel has
 // returned true, or if the timeout was never armed. Cancel never waits, not even for a running task.
 //
-// A repeating timeout is pending until its schedule ends. Cancel prevents all further runs, and a run in progress
-// continues. For a timeout that Timer.Stop has returned, Cancel also returns true to the first caller.
+// A repeating timeout is pending until its schedule ends. Cancel prevents all further runs. A run that has begun, or is
+// at its first instruction, continues. For a timeout that Timer.Stop has returned, Cancel also returns true to the
+// first caller.
 func (to *Timeout) Cancel() bool {
 	to.checkNil()
 	return to.cancel() || to.claimReturned()

@@ -80,7 +80,7 @@ const firstBound, lastBound = 3, 27
 
 // String returns the count and some quantiles.
 func (h Histogram) String() string {
-	return fmt.Sprintf("%d, p50 %v, p99 %v, max %v", h.Count(), h.Quantile(0.5), h.Quantile(0.99), h.Quantile(1))
+	return fmt.Sprintf("n=%d, p50 %v, p99 %v, max %v", h.Count(), h.Quantile(0.5), h.Quantile(0.99), h.Quantile(1))
 }
 
 // MarshalJSON returns the count, the sum and some quantiles, in nanoseconds.

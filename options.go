@@ -117,7 +117,8 @@ func WithLevels(n int) Option {
 // goroutine is freeing a slot.
 //
 // A slot is free once Cancel has returned true, or the task has been started. So a Reset inside the task needs a slot
-// again, and may fail. A repeating timeout keeps its slot until it ends. To retry, use Schedule: see the example Retry.
+// again, and may fail. A repeating timeout keeps its slot until it ends. To retry, use Schedule: see the example Timer.Schedule
+// (Retry).
 func WithMaxPending(n int) Option {
 	return func(c *config) { c.maxPending = n }
 }
@@ -154,7 +155,8 @@ func WithExecutor(submit func(run func()) error) Option {
 // WithPanicHandler sets the function that the timer calls for a panic in Run, in Canceled, or in Schedule.Next after
 // a run. The timer calls h on the goroutine that panicked, with its stack. With nil, the default, the timer logs the
 // first panic of a task at once, and later ones in one line a minute. If nothing is pending, that line waits for the
-// next panic of the task, the next timeout, or Stop.
+// next panic of the task, the next timeout, or Stop. The log names the function or the type of the task, and does not
+// call its method String: for that use h.
 //
 // A panic in the handler is not recovered. So this handler makes each panic in a task crash the program:
 //

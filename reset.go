@@ -80,7 +80,7 @@ func (to *Timeout) ResetAt(deadline time.Time) (active bool, err error) {
 // Move is Reset for a timeout that is pending and whose tick boundary has not passed. It reports whether it has moved
 // the timeout. If Move returns false, nothing has changed: the timeout is not pending, its boundary has passed, or the
 // timer is stopped. A boundary may have passed although the task has not been started yet. While a repeating task runs,
-// its boundary has passed, unless a Reset has moved the next run.
+// Move returns false, unless a Reset has already moved the next run during this one.
 func (to *Timeout) Move(delay time.Duration) bool {
 	to.checkNil()
 	word := to.word.Load()

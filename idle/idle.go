@@ -40,7 +40,8 @@
 // A client that sends a byte now and then is not silent. So an http.Server still needs its
 // ReadHeaderTimeout.
 //
-// A limit that must not end while a request is in progress needs a Timeout of your own: see the example Requests.
+// A limit that must not end while a request is in progress needs a Timeout of your own: see the package example
+// Requests.
 //
 // # TLS
 //

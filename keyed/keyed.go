@@ -105,8 +105,8 @@ import (
 // of the timer wait for WithMaxConcurrency, for an executor or for a task that hangs, while the call waits for
 // WithConcurrency, or while the timer is late because the process was stopped.
 //
-// After [hashedwheel.Timer.Stop] the timer expires no key. Get, Touch, TouchAt and TouchIf find nothing. Set, SetAt and
-// GetOrSet return hashedwheel.ErrStopped. What Stop has left stays in the Map: the keys that had not expired, and those
+// After [hashedwheel.Timer.Stop] the timer expires no key. Get, Deadline, Update, Touch, TouchAt and TouchIf find nothing.
+// Set, SetAt and GetOrSet return hashedwheel.ErrStopped. What Stop has left stays in the Map: the keys that had not expired, and those
 // for which expired was still to be called. Len, All, Remove, RemoveIf, Clear and Close work on these keys, so that a
 // program can release what they hold.
 //
