@@ -275,14 +275,22 @@ func TestShutGateIsNotEntered(t *testing.T) {
 }
 
 // A goroutine that arms ended timeouts again yields to the round that it has started, except in the backoff. Beside goroutines
-// that compute, each yield costs their time slices.
+// that compute, each yield costs their time slices. If very many wait on inboxes, it yields in the backoff too.
 func TestArmingAgainYields(t *testing.T) {
 	if testkit.RaceDetector() {
 		t.Skip("with the race detector, the resets take longer than a time slice")
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const slice = 10 * time.Millisecond // after that the goroutine is preempted, and then the test tries again
-	for _, backoff := range []time.Duration{0, maxBackoff} {
+	for _, c := range []struct {
+		backoff time.Duration
+		waiting uint64 // on inboxes, beside those that the test arms
+		yields  bool
+	}{
+		{0, 0, true},
+		{maxBackoff, 0, false},
+		{maxBackoff, maxOnInboxes, true},
+	} {
 		for tries := 0; ; tries++ {
 			require.Less(t, tries, 1000)
 			timer := newFakedTimer(t, WithTick(time.Hour))
@@ -302,7 +310,8 @@ func TestArmingAgainYields(t *testing.T) {
 			}
 			takeInboxes(timer)
 			timer.yielding.from.Store(int64(w.clock.Elapsed() - yieldFor))
-			timer.yielding.backoff.Store(int64(backoff))
+			timer.yielding.backoff.Store(int64(c.backoff))
+			timer.queue.stripes[0].pushed.Add(c.waiting)
 			var ran atomic.Bool
 			runtime.Gosched() // a new time slice
 			from := time.Now()
@@ -316,7 +325,7 @@ func TestArmingAgainYields(t *testing.T) {
 				kept[i].Cancel()
 			}
 			if took < slice/2 || runtime.GOOS == "js" { // there nothing preempts a goroutine
-				require.Equal(t, backoff == 0, yielded)
+				require.Equal(t, c.yields, yielded, "%+v", c)
 				break
 			}
 		}

@@ -810,7 +810,7 @@ var mutations = []mutation{
 	{21, "goroutines that arm again leave no processor to the worker", "reset.go", "Timer.relieveInbox",
 		`yieldTo(&t.worker, full)`, `yieldTo(&t.worker, false)`, "TestArmingAgainYields"},
 	{21, "many goroutines that arm again outrun the worker in the backoff", "reset.go", "Timer.relieveInbox",
-		`if full && t.onInboxes() > maxOnInboxes {`, `if false {`, "crossing.TestArmedAgainByMany"},
+		`if full && t.onInboxes() > maxOnInboxes {`, `if false {`, "TestArmingAgainYields crossing.TestArmedAgainByMany"},
 	{1, "what is due where a span begins waits for the span", "wheel.go", "wheel.advance",
 		`for i := top - 1; i >= 0; i-- {`, `for i := 0; i < top; i++ {`, "TestDueWhereASpanBegins"},
 	{21, "visits of a bucket pile up", "wheel.go", "wheel.enterSpans",
