@@ -31,6 +31,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -94,11 +95,12 @@ func run(ctx context.Context, to io.Writer, files tree, list []mutation, part, o
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "mutate")
+	temp, err := os.MkdirTemp("", "mutate")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer os.RemoveAll(temp)
+	dir := filepath.Join(temp, "module")
 	if err := files.write(dir); err != nil {
 		return err
 	}
@@ -120,7 +122,11 @@ func run(ctx context.Context, to io.Writer, files tree, list []mutation, part, o
 	case matching == 0:
 		return errors.New("no mutation matches")
 	case len(chosen) > 0:
-		err = makeAll(ctx, to, dir, files, known, chosen)
+		cache := ""
+		if len(chosen) > 20 {
+			cache = filepath.Join(temp, "cache")
+		}
+		err = makeAll(ctx, to, dir, cache, files, known, chosen)
 	}
 	if len(stale) > 0 { // of the whole list, so that a run of a few says so too
 		fmt.Fprintf(to, "%s\nskipped %d of %d mutations, which are stale\n", strings.Join(stale, "\n"), len(stale), len(list))
@@ -131,8 +137,10 @@ func run(ctx context.Context, to io.Writer, files tree, list []mutation, part, o
 	return err
 }
 
-// makeAll makes mutations in the copy in dir, one after the other, and prints which of them the tests notice.
-func makeAll(ctx context.Context, to io.Writer, dir string, files tree, known tests, chosen []mutation) error {
+// makeAll makes mutations in the copy in dir, one after the other, and prints which of them the tests notice. Each adds some
+// 100 MB to the build cache that no other mutation uses. If cache is not empty, it is the directory of a cache for this run, and
+// makeAll removes from it what a mutation has added. If it is empty, the cache is that of the user.
+func makeAll(ctx context.Context, to io.Writer, dir, cache string, files tree, known tests, chosen []mutation) error {
 	all := make(tests)
 	for _, m := range chosen {
 		for pkg, names := range m.named(known) {
@@ -144,7 +152,7 @@ func makeAll(ctx context.Context, to io.Writer, dir string, files tree, known te
 	took := make(map[string]time.Duration) // by the tests of a package
 	for _, pkg := range all.packages() {
 		began := time.Now()
-		if failed, out, err := goTest(ctx, dir, tests{pkg: all[pkg]}, most); failed || err != nil {
+		if failed, out, err := goTest(ctx, dir, cache, tests{pkg: all[pkg]}, most); failed || err != nil {
 			return fmt.Errorf("without a mutation: %v\n%s", cmp.Or(err, errors.New("the tests fail")), out)
 		}
 		took[pkg] = time.Since(began)
@@ -158,7 +166,10 @@ func makeAll(ctx context.Context, to io.Writer, dir string, files tree, known te
 		for pkg := range named {
 			limit = max(limit, took[pkg])
 		}
-		failed, out, err := m.try(ctx, dir, files[m.file], named, limit)
+		failed, out, err := m.try(ctx, dir, cache, files[m.file], named, limit)
+		if cache != "" {
+			err = cmp.Or(err, removeSince(cache, began))
+		}
 		how := ""
 		switch {
 		case ctx.Err() != nil:
@@ -183,17 +194,33 @@ func makeAll(ctx context.Context, to io.Writer, dir string, files tree, known te
 	return nil
 }
 
+// removeSince removes the files below a directory that were written at a time or later.
+func removeSince(dir string, since time.Time) error {
+	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		if info, err := d.Info(); err != nil || info.ModTime().Before(since) {
+			return err
+		}
+		return os.Remove(name)
+	})
+}
+
 // goTest runs tests of the packages below a directory, up to the first package with a test that fails. It returns
-// the output of that package. After limit, go test ends the tests of a package, and they have failed. It is an error
+// the output of that package. If cache is not empty, it is the directory of the build cache. After limit, go test ends the tests of a package, and they have failed. It is an error
 // if no tests run, or if go test does not end.
-func goTest(ctx context.Context, dir string, all tests, limit time.Duration) (failed bool, out string, err error) {
+func goTest(ctx context.Context, dir, cache string, all tests, limit time.Duration) (failed bool, out string, err error) {
 	const compiling = 4 * time.Minute // on a busy machine
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(all))*(compiling+limit))
 	defer cancel()
 	for _, pkg := range all.packages() {
 		cmd := exec.CommandContext(ctx, "go", "test", "-count=1", "-failfast", "-vet=off", "-timeout="+limit.String(), "-run="+runPattern(all[pkg]), "-v", ".")
 		cmd.Dir = filepath.Join(dir, filepath.FromSlash(pkg))
-		cmd.Env = append(os.Environ(), "HASHEDWHEEL_EXPLORE_TIME=20s")        // for each scenario, on a busy machine too
+		cmd.Env = append(os.Environ(), "HASHEDWHEEL_EXPLORE_TIME=20s") // for each scenario, on a busy machine too
+		if cache != "" {
+			cmd.Env = append(cmd.Env, "GOCACHE="+cache)
+		}
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // so that go test deletes its files
 		cmd.WaitDelay = 5 * time.Second                                       // then it is killed
 		text, err := cmd.CombinedOutput()
@@ -215,7 +242,7 @@ func runPattern(names []string) string {
 }
 
 // try makes the change in the copy, runs the tests as goTest does, and undoes the change.
-func (m mutation) try(ctx context.Context, dir, source string, named tests, limit time.Duration) (failed bool, out string, err error) {
+func (m mutation) try(ctx context.Context, dir, cache, source string, named tests, limit time.Duration) (failed bool, out string, err error) {
 	changed, err := m.apply(source)
 	if err != nil {
 		return false, "", err
@@ -225,5 +252,5 @@ func (m mutation) try(ctx context.Context, dir, source string, named tests, limi
 		return false, "", err
 	}
 	defer os.WriteFile(file, []byte(source), 0o644)
-	return goTest(ctx, dir, named, limit)
+	return goTest(ctx, dir, cache, named, limit)
 }

@@ -1,11 +1,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 func read(t *testing.T) tree {
@@ -197,5 +201,24 @@ func TestApply(t *testing.T) {
 		if err != nil || all[from:to] != want {
 			t.Errorf("%s: got %s, %v, want %s", in, all[from:to], err, want)
 		}
+	}
+}
+
+// What a mutation adds to the build cache is removed, in each directory of it, and nothing else.
+func TestRemoveSince(t *testing.T) {
+	dir, since := t.TempDir(), time.Now().Add(-time.Minute)
+	for name, age := range map[string]time.Duration{"a/before": 2 * time.Minute, "a/at": time.Minute, "b/after": 0} {
+		name = filepath.Join(dir, name)
+		at := since.Add(time.Minute - age)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, nil, 0o644), os.Chtimes(name, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := removeSince(dir, since); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+	if want := []string{filepath.Join(dir, "a", "before")}; err != nil || !slices.Equal(left, want) {
+		t.Errorf("left %v, %v, want %v", left, err, want)
 	}
 }
