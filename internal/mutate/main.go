@@ -158,6 +158,10 @@ func makeAll(ctx context.Context, to io.Writer, dir, cache string, files tree, k
 		took[pkg] = time.Since(began)
 	}
 	fmt.Fprintf(to, "ok    the tests pass without a mutation (%.1f s)\n", time.Since(start).Seconds())
+	shared, err := filesBelow(cache) // what all mutations use
+	if err != nil {
+		return err
+	}
 	unnoticed := 0
 	for _, m := range chosen {
 		began := time.Now()
@@ -167,9 +171,7 @@ func makeAll(ctx context.Context, to io.Writer, dir, cache string, files tree, k
 			limit = max(limit, took[pkg])
 		}
 		failed, out, err := m.try(ctx, dir, cache, files[m.file], named, limit)
-		if cache != "" {
-			err = cmp.Or(err, removeSince(cache, began))
-		}
+		err = cmp.Or(err, removeOthers(cache, shared))
 		how := ""
 		switch {
 		case ctx.Err() != nil:
@@ -194,17 +196,30 @@ func makeAll(ctx context.Context, to io.Writer, dir, cache string, files tree, k
 	return nil
 }
 
-// removeSince removes the files below a directory that were written at a time or later.
-func removeSince(dir string, since time.Time) error {
-	return filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
+// filesBelow returns the paths of the files below a directory, none if the path is empty.
+func filesBelow(dir string) (map[string]bool, error) {
+	found := make(map[string]bool)
+	if dir == "" {
+		return found, nil
+	}
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			found[name] = true
 		}
-		if info, err := d.Info(); err != nil || info.ModTime().Before(since) {
-			return err
-		}
-		return os.Remove(name)
+		return err
 	})
+	return found, err
+}
+
+// removeOthers removes the files below a directory that are not among those to keep, which filesBelow has returned before.
+func removeOthers(dir string, keep map[string]bool) error {
+	found, err := filesBelow(dir)
+	for name := range found {
+		if !keep[name] {
+			err = errors.Join(err, os.Remove(name))
+		}
+	}
+	return err
 }
 
 // goTest runs tests of the packages below a directory, up to the first package with a test that fails. It returns

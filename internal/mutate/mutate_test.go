@@ -3,13 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 func read(t *testing.T) tree {
@@ -205,20 +204,29 @@ func TestApply(t *testing.T) {
 }
 
 // What a mutation adds to the build cache is removed, in each directory of it, and nothing else.
-func TestRemoveSince(t *testing.T) {
-	dir, since := t.TempDir(), time.Now().Add(-time.Minute)
-	for name, age := range map[string]time.Duration{"a/before": 2 * time.Minute, "a/at": time.Minute, "b/after": 0} {
+func TestRemoveOthers(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string) {
 		name = filepath.Join(dir, name)
-		at := since.Add(time.Minute - age)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, nil, 0o644), os.Chtimes(name, at, at)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, nil, 0o644)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := removeSince(dir, since); err != nil {
+	write("a/before")
+	write("b/before")
+	keep, err := filesBelow(dir)
+	if err != nil || len(keep) != 2 {
+		t.Fatal(keep, err)
+	}
+	write("a/after")
+	write("c/after")
+	if err := removeOthers(dir, keep); err != nil {
 		t.Fatal(err)
 	}
-	left, err := filepath.Glob(filepath.Join(dir, "*", "*"))
-	if want := []string{filepath.Join(dir, "a", "before")}; err != nil || !slices.Equal(left, want) {
-		t.Errorf("left %v, %v, want %v", left, err, want)
+	if left, err := filesBelow(dir); err != nil || !maps.Equal(left, keep) {
+		t.Errorf("left %v, %v, want %v", left, err, keep)
+	}
+	if none, err := filesBelow(""); err != nil || len(none) != 0 { // the cache of the user
+		t.Error(none, err)
 	}
 }
