@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hashedwheel/hashedwheel"
+	"github.com/hashedwheel/hashedwheel/clock"
 	"github.com/stretchr/testify/require"
 )
 
@@ -244,12 +245,12 @@ func TestLateActivity(t *testing.T) {
 // runs on real time, because the race needs goroutines that run at the same time.
 func TestSetSilenceWhileTheTimerStops(t *testing.T) {
 	l := newHour(t)
+	others := clock.New(l.timer)
+	for range 100_000 { // Stop moves each to package time
+		defer others.AfterFunc(time.Hour, func() {}).Stop()
+	}
 	c, err := l.Conn(new(fake))
 	require.NoError(t, err)
-	for range 100_000 { // so that Stop takes a while
-		_, err := l.timer.AfterFunc(time.Hour, func() {})
-		require.NoError(t, err)
-	}
 	time.Sleep(1500 * time.Millisecond) // real time: until it is in a bucket
 	over := make(chan struct{})
 	go func() { defer close(over); l.timer.Stop() }()
