@@ -284,7 +284,7 @@ func TestArmingAgainYields(t *testing.T) {
 	const slice = 10 * time.Millisecond // after that the goroutine is preempted, and then the test tries again
 	for _, c := range []struct {
 		backoff time.Duration
-		waiting uint64 // on inboxes, beside those that the test arms
+		waiting uint64 // how many seem to wait on inboxes already
 		yields  bool
 	}{
 		{0, 0, true},

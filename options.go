@@ -117,8 +117,8 @@ func WithLevels(n int) Option {
 // goroutine is freeing a slot.
 //
 // A slot is free once Cancel has returned true, or the task has been started. So a Reset inside the task needs a slot
-// again, and may fail. A repeating timeout keeps its slot until it ends. To retry, use Schedule: see the example Timer.Schedule
-// (Retry).
+// again, and may fail. A repeating timeout keeps its slot until it ends. To retry, use Schedule: see the example
+// Timer.Schedule (Retry).
 func WithMaxPending(n int) Option {
 	return func(c *config) { c.maxPending = n }
 }

@@ -106,9 +106,9 @@ import (
 // WithConcurrency, or while the timer is late because the process was stopped.
 //
 // After [hashedwheel.Timer.Stop] the timer expires no key. Get, Deadline, Update, Touch, TouchAt and TouchIf find nothing.
-// Set, SetAt and GetOrSet return hashedwheel.ErrStopped. What Stop has left stays in the Map: the keys that had not expired, and those
-// for which expired was still to be called. Len, All, Remove, RemoveIf, Clear and Close work on these keys, so that a
-// program can release what they hold.
+// Set, SetAt and GetOrSet return hashedwheel.ErrStopped. What Stop has left stays in the Map: the keys that had not
+// expired, and those for which expired was still to be called. Len, All, Remove, RemoveIf, Clear and Close work on these
+// keys, so that a program can release what they hold.
 //
 // Stop also returns the timeout of each such key. To expire a key after Stop, run the task of its timeout. A key may
 // have been set again before expired was called for its old value. Then only Close, and the task of the timeout that

@@ -123,7 +123,7 @@ func run(ctx context.Context, to io.Writer, files tree, list []mutation, part, o
 		return errors.New("no mutation matches")
 	case len(chosen) > 0:
 		cache := ""
-		if len(chosen) > 20 {
+		if len(chosen) > 20 { // for fewer it would not pay to compile the standard library again
 			cache = filepath.Join(temp, "cache")
 		}
 		err = makeAll(ctx, to, dir, cache, files, known, chosen)
