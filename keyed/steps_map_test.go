@@ -457,6 +457,25 @@ var _ = scenarios.Add(explore.Scenarios{
 			})(t)
 		}
 	},
+	// Two Closes meet, with a value in each of two shards. One of them returns both values, and the other waits for it.
+	"Closes": search(plain, plain, func(s *scene) {
+		shards := s.m.shards[:2]
+		for i := range shards {
+			s.m.shards = shards[i : i+1]
+			s.set(i+1, hour)
+		}
+		s.m.shards = shards
+		var left [2][]Entry[int, int]
+		for i := range left {
+			s.Go(func() {
+				left[i] = s.m.Close()
+				require.Zero(s, s.m.Len(), "a Close has returned before the other was done")
+			})
+		}
+		s.Race(0)
+		require.ElementsMatch(s, []Entry[int, int]{{key, 1}, {key, 2}}, append(left[0], left[1]...))
+		require.True(s, len(left[0]) == 0 || len(left[1]) == 0, "%v and %v: each has some", left[0], left[1])
+	}),
 	// A TouchIf meets a Touch to a later deadline, and an expiry. What TouchIf or Touch has returned does not expire before, and the
 	// deadline of the Touch stays.
 	"TouchIf": search(plain, timed, func(s *scene) {

@@ -1145,7 +1145,7 @@ var mutations = []mutation{
 	{8, "the timer keeps the keys and values of a closed Map", "keyed/close.go", "item.take",
 		`it.key, it.value = none.Key, none.Value`, `_ = none`, "TestMapCloseKeepsNothing"},
 	{19, "a second Close does not wait until the first has all entries", "keyed/close.go", "Map.Close",
-		`m.closing.Lock(); defer m.closing.Unlock()`, ``, "TestMapCloseRace"},
+		`m.closing.Lock(); defer m.closing.Unlock()`, ``, "TestExplore/Closes TestMapCloseRace"},
 	{19, "WaitRunning of a Map waits for other Maps", "keyed/close.go", "Map.calls",
 		`it.shard.owner == m`, `it.shard.owner != nil`, "TestMapWaitRunning"},
 	{19, "WaitRunning of a Map waits for no call with WithConcurrency", "keyed/limit.go", "limit.untilOver",
