@@ -223,8 +223,8 @@ func removeOthers(dir string, keep map[string]bool) error {
 }
 
 // goTest runs tests of the packages below a directory, up to the first package with a test that fails. It returns
-// the output of that package. If cache is not empty, it is the directory of the build cache. After limit, go test ends the tests of a package, and they have failed. It is an error
-// if no tests run, or if go test does not end.
+// the output of that package. If cache is not empty, it is the directory of the build cache. After limit, go test ends
+// the tests of a package, and they have failed. It is an error if no tests run, or if go test does not end.
 func goTest(ctx context.Context, dir, cache string, all tests, limit time.Duration) (failed bool, out string, err error) {
 	const compiling = 4 * time.Minute // on a busy machine
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(len(all))*(compiling+limit))
