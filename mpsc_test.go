@@ -275,43 +275,19 @@ func TestShutGateIsNotEntered(t *testing.T) {
 }
 
 // A goroutine that arms ended timeouts again yields to the round that it has started, except in the backoff. Beside goroutines
-// that compute, each yield costs their time slices. If very many wait on inboxes, it yields in the backoff too.
+// that compute, each yield costs their time slices.
 func TestArmingAgainYields(t *testing.T) {
 	if testkit.RaceDetector() {
 		t.Skip("with the race detector, the resets take longer than a time slice")
 	}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const slice = 10 * time.Millisecond // after that the goroutine is preempted, and then the test tries again
-	for _, c := range []struct {
-		backoff time.Duration
-		waiting uint64 // how many seem to wait on inboxes already
-		yields  bool
-	}{
-		{0, 0, true},
-		{maxBackoff, 0, false},
-		{maxBackoff, maxOnInboxes, true},
-	} {
+	for _, backoff := range []time.Duration{0, maxBackoff} {
 		for tries := 0; ; tries++ {
 			require.Less(t, tries, 1000)
-			timer := newFakedTimer(t, WithTick(time.Hour))
-			w := &timer.worker
-			oneStripe(timer)
-			hold(t, timer) // the test is the worker
-			w.round()      // makes the wheel
-			kept := make([]Timeout, 2*fullInbox)
-			for i := range kept {
-				timer.Bind(&kept[i], plainFunc(nop))
-				_, err := kept[i].Reset(1000 * time.Hour)
-				require.NoError(t, err)
-			}
-			w.giveBack()
-			for i := range kept {
-				require.True(t, kept[i].Cancel())
-			}
-			takeInboxes(timer)
-			timer.yielding.from.Store(int64(w.clock.Elapsed() - yieldFor))
-			timer.yielding.backoff.Store(int64(c.backoff))
-			timer.queue.stripes[0].pushed.Add(c.waiting)
+			timer, kept := heldWithEnded(t, 2*fullInbox)
+			timer.yielding.from.Store(int64(timer.clock.Elapsed() - yieldFor))
+			timer.yielding.backoff.Store(int64(backoff))
 			var ran atomic.Bool
 			runtime.Gosched() // a new time slice
 			from := time.Now()
@@ -325,11 +301,78 @@ func TestArmingAgainYields(t *testing.T) {
 				kept[i].Cancel()
 			}
 			if took < slice/2 || runtime.GOOS == "js" { // there nothing preempts a goroutine
-				require.Equal(t, c.yields, yielded, "%+v", c)
+				require.Equal(t, backoff == 0, yielded, backoff)
 				break
 			}
 		}
 	}
+}
+
+// A goroutine that arms ended timeouts again, and cancels them, sleeps while too many wait on inboxes, unless as many are pending.
+// The worker does not come, so it sleeps as long as it ever does. In a synctest bubble it does not sleep.
+func TestArmingAgainWaits(t *testing.T) {
+	const calls = 3 // of relieveInbox; at the first one, what was armed is still pending
+	waits := (calls - 1) * maxSleeps * time.Millisecond
+	for _, c := range []struct {
+		pending  uint64 // how many seem to be
+		inBubble bool   // the timer knows that it is in one
+		took     time.Duration
+	}{
+		{0, true, 0},
+		{0, false, waits},
+		{calls * yieldEvery, false, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			timer, kept := heldWithEnded(t, calls*yieldEvery)
+			s := &timer.queue.stripes[0]
+			s.pushed.Add(maxOnInboxes) // so many seem to wait
+			s.armed.Add(c.pending)
+			timer.clock.Monotonic = !c.inBubble
+			from := time.Now()
+			for i := range kept {
+				kept[i].Reset(1000 * time.Hour)
+				kept[i].Cancel()
+			}
+			require.Equal(t, c.took, time.Since(from), "%+v", c)
+			timer.clock.Monotonic = false
+		})
+	}
+}
+
+// While a goroutine waits for the worker, that is never idle for long.
+func TestWaitForRoundStartsRounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timer := newFakedTimer(t, WithTick(time.Hour))
+		timer.clock.Monotonic = true // as outside of bubbles
+		s := &timer.queue.stripes[0]
+		s.pushed.Add(maxOnInboxes + 1) // so many seem to wait
+		timer.waitForRound()
+		synctest.Wait()
+		require.EqualValues(t, maxSleeps, timer.Stats().Wakeups)
+		timer.clock.Monotonic = false
+	})
+}
+
+// heldWithEnded returns a timer with one stripe, whose worker the test is, and n timeouts that are canceled. They are no
+// longer on the queue, so arming one again pushes it onto the inbox.
+func heldWithEnded(t *testing.T, n int) (timer *Timer, kept []Timeout) {
+	timer = newFakedTimer(t, WithTick(time.Hour))
+	w := &timer.worker
+	oneStripe(timer)
+	hold(t, timer)
+	w.round() // makes the wheel
+	kept = make([]Timeout, n)
+	for i := range kept {
+		timer.Bind(&kept[i], plainFunc(nop))
+		_, err := kept[i].Reset(1000 * time.Hour)
+		require.NoError(t, err)
+	}
+	w.giveBack()
+	for i := range kept {
+		require.True(t, kept[i].Cancel())
+	}
+	takeInboxes(timer)
+	return timer, kept
 }
 
 // A reader may see the end of a timeout before the call that has armed it has counted it. Even then Accepted is not less than what

@@ -281,14 +281,16 @@ const (
 	// fullInbox is how many timeouts may wait on an inbox before relieveInbox asks for a round at once.
 	fullInbox = 1 << 12
 
-	// maxOnInboxes is how many may wait on all inboxes, or be about to be placed, before each relieveInbox of a full one yields.
+	// maxOnInboxes is how many more timeouts may wait on all inboxes, or be about to be placed, than are pending, before
+	// relieveInbox waits for the worker.
 	maxOnInboxes = 1 << 16
+
+	maxSleeps = 100 // how often it sleeps for a millisecond
 )
 
 // relieveInbox keeps the inboxes bounded where ended timeouts are armed and canceled again. Otherwise these would wait there
 // until the next boundary, and a tick may be long. If the inbox of the caller is full, relieveInbox starts a round. It may
-// also yield the processor to the round. During the backoff of yielding, producers may be faster than the worker. So beyond
-// maxOnInboxes they always yield: see TestArmedAgainByMany.
+// also yield the processor to the round, or wait for it.
 func (t *Timer) relieveInbox() {
 	s := t.queue.stripe() // most often the one that was pushed to
 	s.checked.Store(s.pushed.Load())
@@ -298,10 +300,32 @@ func (t *Timer) relieveInbox() {
 	} else {
 		t.worker.wakeFor(soon)
 	}
-	if full && t.onInboxes() > maxOnInboxes {
-		runtime.Gosched()
+	if full && t.outruns() {
+		t.waitForRound()
 	} else {
 		t.yielding.yieldTo(&t.worker, full)
+	}
+}
+
+// outruns reports whether producers arm timeouts again, and cancel them, faster than the worker takes them.
+func (t *Timer) outruns() bool {
+	tooMany := t.onInboxes() - maxOnInboxes
+	return tooMany > 0 && tooMany > t.Pending()
+}
+
+// waitForRound sleeps until the worker has placed or removed enough, but not for long, because the caller may hold locks. It
+// would not be enough to yield: with more threads than processors, the system chooses which thread runs. But in a synctest
+// bubble it only yields, because there time must not pass.
+//
+// It starts a round each time, because the last one may have left many inboxes that are not full.
+func (t *Timer) waitForRound() {
+	if !t.clock.Monotonic { // in a bubble
+		runtime.Gosched()
+		return
+	}
+	for i := 0; i < maxSleeps && t.outruns(); i++ {
+		t.worker.wakeNow()
+		time.Sleep(time.Millisecond)
 	}
 }
 

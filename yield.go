@@ -15,8 +15,8 @@ import (
 // There it waits until all goroutines ahead of it have used up their time slices. If these yield, it goes on soon, which
 // costs them nothing: benchmarks/tried.md has the figures. But goroutines that compute do not yield, and a producer that
 // yields to them waits for all their time slices. So if the round, or the runner, has not gone on after yieldFor, producers
-// do not yield for a backoff, which doubles each time. (Beyond maxOnInboxes they still do: see relieveInbox.) If two
-// producers write the fields at once, the times are less exact.
+// do not yield for a backoff, which doubles each time. If two producers write the fields at once, the times are less
+// exact.
 type yielding struct {
 	from, backoff atomic.Int64 // when producers last began to yield, and for how long they do not begin again
 }

@@ -97,7 +97,7 @@ func (l *load) check(base uint64, stripes int) {
 // However little the worker does, what a timer holds is at most a few times what was pending at once.
 func TestMemoryIsBounded(t *testing.T) {
 	n := testkit.Sized(20_000, 50_000, 400_000)
-	stripes := max(8, 2*runtime.GOMAXPROCS(0))
+	stripes := stripesOf(runtime.GOMAXPROCS(0))
 	loads := map[string]func(l *load) (stripes int){}
 	every := testkit.Sized(3, 1, 1)
 	for i, lag := range []int{1, 100, 2000} { // how many are armed until one is canceled
