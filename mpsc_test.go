@@ -308,24 +308,23 @@ func TestArmingAgainYields(t *testing.T) {
 	}
 }
 
-// A goroutine that arms ended timeouts again, and cancels them, sleeps while too many wait on inboxes, unless as many are pending.
-// The worker does not come, so it sleeps as long as it ever does. In a synctest bubble it does not sleep.
+// A goroutine that arms ended timeouts again, and cancels them, waits while too many are on the inboxes, unless as many are pending.
+// The worker does not come, so it waits as long as it ever does. In a synctest bubble it does not wait.
 func TestArmingAgainWaits(t *testing.T) {
 	const calls = 3 // of relieveInbox; at the first one, what was armed is still pending
-	waits := (calls - 1) * maxSleeps * time.Millisecond
 	for _, c := range []struct {
 		pending  uint64 // how many seem to be
 		inBubble bool   // the timer knows that it is in one
 		took     time.Duration
 	}{
 		{0, true, 0},
-		{0, false, waits},
+		{0, false, (calls - 1) * maxWait},
 		{calls * yieldEvery, false, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			timer, kept := heldWithEnded(t, calls*yieldEvery)
 			s := &timer.queue.stripes[0]
-			s.pushed.Add(maxOnInboxes) // so many seem to wait
+			s.pushed.Add(2 * fullInbox) // so many seem to wait
 			s.armed.Add(c.pending)
 			timer.clock.Monotonic = !c.inBubble
 			from := time.Now()
@@ -339,18 +338,41 @@ func TestArmingAgainWaits(t *testing.T) {
 	}
 }
 
-// While a goroutine waits for the worker, that is never idle for long.
-func TestWaitForRoundStartsRounds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		timer := newFakedTimer(t, WithTick(time.Hour))
-		timer.clock.Monotonic = true // as outside of bubbles
-		s := &timer.queue.stripes[0]
-		s.pushed.Add(maxOnInboxes + 1) // so many seem to wait
-		timer.waitForRound()
-		synctest.Wait()
-		require.EqualValues(t, maxSleeps, timer.Stats().Wakeups)
-		timer.clock.Monotonic = false
-	})
+// While a goroutine waits for relief, it starts rounds, and each other that arms an ended timeout waits for it. Then all go on.
+func TestAllWaitForRelief(t *testing.T) {
+	for _, relieved := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			timer, kept := heldWithEnded(t, 2)
+			timer.clock.Monotonic = true // as outside of bubbles
+			s := &timer.queue.stripes[0]
+			s.pushed.Add(2*fullInbox + 1) // so many seem to be about to be placed
+			s.pushedAtTake.Store(s.pushed.Load())
+			from := time.Now()
+			var waiting sync.WaitGroup
+			var ended atomic.Int64
+			waiting.Go(timer.waitForRelief)
+			pass(maxWait/4 - time.Millisecond/2)
+			for i := range kept {
+				waiting.Go(func() {
+					kept[i].Reset(1000 * time.Hour)
+					ended.Add(1)
+				})
+			}
+			pass(maxWait / 4)
+			require.Zero(t, ended.Load())
+			took := maxWait
+			require.EqualValues(t, workingAgain, timer.worker.state.Load())
+			timer.worker.state.Store(working)
+			if relieved {
+				timer.worker.popped.Add(1)
+				took = maxWait / 2
+			}
+			waiting.Wait()
+			require.Equal(t, took, time.Since(from))
+			require.Equal(t, relieved, timer.worker.state.Load() == working, "it did not start rounds, or it did when it was over")
+			timer.clock.Monotonic = false
+		})
+	}
 }
 
 // heldWithEnded returns a timer with one stripe, whose worker the test is, and n timeouts that are canceled. They are no

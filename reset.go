@@ -129,6 +129,7 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 		word := to.word.Load()
 		to.checkCopy(word)
 		active = status(word) == pending
+		var s *stripe
 		var wake uint64
 		var ok bool
 		switch {
@@ -147,14 +148,15 @@ func (to *Timeout) reset(tick uint64, onlyPending bool) (active bool, err error)
 			return false, nil
 		default:
 			tick = t.ahead(tick)
-			wake, ok, err = to.revive(word, tick)
+			s = t.queue.stripe() // once: in another frame it may be another one
+			wake, ok, err = to.revive(s, word, tick)
 		}
 		switch {
 		case err != nil:
 			return false, err
 		case !ok: // the word has changed
 		case wake == checkInbox:
-			t.relieveInbox() // last, as wakeFor
+			t.relieveInbox(s) // last, as wakeFor
 			return active, nil
 		case wake == notNeeded: // wakeFor would do nothing either, but it reads the state of the worker
 			return active, nil
@@ -232,9 +234,8 @@ func (to *Timeout) putAgain(s *stripe, word, tick uint64) (wake uint64, ok bool)
 }
 
 // revive makes an unarmed or ended timeout pending at tick. It also takes a slot of the limit and calls the hook.
-func (to *Timeout) revive(word, tick uint64) (wake uint64, ok bool, err error) {
+func (to *Timeout) revive(s *stripe, word, tick uint64) (wake uint64, ok bool, err error) {
 	t := to.timer
-	s := t.queue.stripe()
 	if t.stays(word, tick) && word&hooked == 0 && t.limit.max == 0 {
 		// Nothing is pushed, so the gate, which costs two locked operations, is not needed. Stop clears the bit by a
 		// compare-and-swap (handBack). If that comes first, setTick fails. If setTick comes first, Stop finds the timeout
@@ -281,18 +282,13 @@ const (
 	// fullInbox is how many timeouts may wait on an inbox before relieveInbox asks for a round at once.
 	fullInbox = 1 << 12
 
-	// maxOnInboxes is how many more timeouts may wait on all inboxes, or be about to be placed, than are pending, before
-	// relieveInbox waits for the worker.
-	maxOnInboxes = 1 << 16
-
-	maxSleeps = 100 // how often it sleeps for a millisecond
+	maxWait = time.Second // how long waitForRelief waits at most, because the caller may hold locks
 )
 
 // relieveInbox keeps the inboxes bounded where ended timeouts are armed and canceled again. Otherwise these would wait there
-// until the next boundary, and a tick may be long. If the inbox of the caller is full, relieveInbox starts a round. It may
-// also yield the processor to the round, or wait for it.
-func (t *Timer) relieveInbox() {
-	s := t.queue.stripe() // most often the one that was pushed to
+// until the next boundary, and a tick may be long. If the inbox that the caller has pushed to is full, relieveInbox starts a
+// round. It may also yield the processor to the round, or wait for it.
+func (t *Timer) relieveInbox(s *stripe) {
 	s.checked.Store(s.pushed.Load())
 	full := s.waiting() >= fullInbox
 	if full {
@@ -300,30 +296,42 @@ func (t *Timer) relieveInbox() {
 	} else {
 		t.worker.wakeFor(soon)
 	}
-	if full && t.outruns() {
-		t.waitForRound()
+	if t.relief.Load() != nil || full && t.outruns() {
+		t.waitForRelief()
 	} else {
 		t.yielding.yieldTo(&t.worker, full)
 	}
 }
 
-// outruns reports whether producers arm timeouts again, and cancel them, faster than the worker takes them.
+// outruns reports whether producers arm ended timeouts again, and cancel them, faster than the worker takes them: more wait on
+// the inboxes, or are about to be placed, than are pending and fill each inbox twice.
 func (t *Timer) outruns() bool {
-	tooMany := t.onInboxes() - maxOnInboxes
+	tooMany := t.onInboxes() - 2*fullInbox*len(t.queue.stripes)
 	return tooMany > 0 && tooMany > t.Pending()
 }
 
-// waitForRound sleeps until the worker has placed or removed enough, but not for long, because the caller may hold locks. It
-// would not be enough to yield: with more threads than processors, the system chooses which thread runs. But in a synctest
-// bubble it only yields, because there time must not pass.
-//
-// It starts a round each time, because the last one may have left many inboxes that are not full.
-func (t *Timer) waitForRound() {
+// waitForRelief waits until the worker has placed or removed enough. To yield would not be enough: with more threads than
+// processors, the system chooses which thread runs. One goroutine looks every millisecond, and starts a round each time,
+// because the last one may have left many inboxes that are not full. Until that is over, each goroutine that pushes an ended
+// timeout waits for it: thousands that looked would leave no processor to the worker, and thousands that went on to their
+// next look would push too many. In a synctest bubble time must not pass, so there waitForRelief only yields.
+func (t *Timer) waitForRelief() {
 	if !t.clock.Monotonic { // in a bubble
 		runtime.Gosched()
 		return
 	}
-	for i := 0; i < maxSleeps && t.outruns(); i++ {
+	over := make(chan struct{})
+	if !t.relief.CompareAndSwap(nil, &over) {
+		if other := t.relief.Load(); other != nil {
+			<-*other
+		}
+		return
+	}
+	defer func() { // also if the clock panics
+		t.relief.Store(nil)
+		close(over)
+	}()
+	for from := t.clock.Elapsed(); t.outruns() && t.clock.Elapsed() < from+maxWait; {
 		t.worker.wakeNow()
 		time.Sleep(time.Millisecond)
 	}
@@ -346,7 +354,7 @@ func (to *Timeout) armEnded(s *stripe, word, tick uint64) (wake uint64, ok bool)
 			wake, ok = to.setTick(word, tick)
 		default:
 			wake, ok = to.putAgain(s, word, tick)
-			if ok && word&young == 0 && s.pushed.Load()-s.checked.Load() >= yieldEvery {
+			if ok && word&young == 0 && (s.pushed.Load()-s.checked.Load() >= yieldEvery || t.relief.Load() != nil) {
 				wake = checkInbox
 			}
 		}
