@@ -375,6 +375,18 @@ func TestAllWaitForRelief(t *testing.T) {
 	}
 }
 
+// On the other side of a synctest bubble a call panics. It does not wait, and nobody waits for it.
+func TestForeignWaitsForNoRelief(t *testing.T) {
+	timer := newTimer(t)
+	over := make(chan struct{})
+	close(over)
+	timer.relief.Store(&over)
+	synctest.Test(t, func(t *testing.T) { require.Panics(t, timer.waitForRelief) })
+	timer.relief.Store(nil)
+	synctest.Test(t, func(t *testing.T) { require.Panics(t, timer.waitForRelief) })
+	require.Nil(t, timer.relief.Load())
+}
+
 // heldWithEnded returns a timer with one stripe, whose worker the test is, and n timeouts that are canceled. They are no
 // longer on the queue, so arming one again pushes it onto the inbox.
 func heldWithEnded(t *testing.T, n int) (timer *Timer, kept []Timeout) {

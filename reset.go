@@ -8,7 +8,7 @@ import (
 
 // Bind binds a Timeout that is a field of your own struct to the timer and to a task. Call Bind once, before other
 // goroutines know the struct. Then Reset and ResetAt arm the Timeout any number of times. They allocate nothing, except
-// the first time, when nothing has been pending for a while, or when the deadline becomes earlier.
+// the first time, when nothing has been pending for a while, when the deadline becomes earlier, or when Reset has to wait.
 //
 // Before you use the struct for something else, call Cancel and then [Timeout.WaitRunning]. Never copy or overwrite the
 // Timeout. To clear the struct, clear its other fields.
@@ -56,6 +56,9 @@ func (to *Timeout) unbound(method string) string {
 // debounce by AfterFunc and Reset may run a slow function several times at once. The runs of a repeating timeout never
 // overlap. For a repeating timeout, Reset moves the next run, and later runs follow from there. After Reset(0) the task
 // runs at the next tick boundary. Cancel and Reset are pause and resume.
+//
+// While goroutines arm ended timeouts again and cancel them faster than the timer takes them off its queue, a Reset of an
+// ended timeout may wait, for a second or so at most: see Costs in docs/guide.md.
 //
 // Reset fails with ErrStopped after Stop. If the timeout was not pending, Reset may also fail with ErrTooManyPending or
 // ErrGroupClosed. After an error nothing has changed, and active is false. A timeout that does not repeat is no longer
@@ -303,8 +306,9 @@ func (t *Timer) relieveInbox(s *stripe) {
 	}
 }
 
-// outruns reports whether producers arm ended timeouts again, and cancel them, faster than the worker takes them: more wait on
-// the inboxes, or are about to be placed, than are pending and fill each inbox twice.
+// outruns reports whether more timeouts wait on the inboxes, or are about to be placed, than are pending and fill each inbox
+// twice. So producers arm ended timeouts again, and cancel them, faster than the worker takes them, or have just canceled very
+// many at once.
 func (t *Timer) outruns() bool {
 	tooMany := t.onInboxes() - 2*fullInbox*len(t.queue.stripes)
 	return tooMany > 0 && tooMany > t.Pending()
@@ -313,28 +317,28 @@ func (t *Timer) outruns() bool {
 // waitForRelief waits until the worker has placed or removed enough. To yield would not be enough: with more threads than
 // processors, the system chooses which thread runs. One goroutine looks every millisecond, and starts a round each time,
 // because the last one may have left many inboxes that are not full. Until that is over, each goroutine that pushes an ended
-// timeout waits for it: thousands that looked would leave no processor to the worker, and thousands that went on to their
-// next look would push too many. In a synctest bubble time must not pass, so there waitForRelief only yields.
+// timeout to arm it again waits for it: thousands that looked would leave no processor to the worker, and thousands that went
+// on to their next look would push too many. In a synctest bubble time must not pass, so there waitForRelief only yields.
 func (t *Timer) waitForRelief() {
+	t.clock.Check()         // otherwise goroutines of the other side could wait on the channel
 	if !t.clock.Monotonic { // in a bubble
 		runtime.Gosched()
 		return
 	}
-	over := make(chan struct{})
-	if !t.relief.CompareAndSwap(nil, &over) {
-		if other := t.relief.Load(); other != nil {
-			<-*other
-		}
+	if other := t.relief.Load(); other != nil {
+		<-*other
 		return
 	}
-	defer func() { // also if the clock panics
-		t.relief.Store(nil)
-		close(over)
-	}()
+	over := make(chan struct{})
+	if !t.relief.CompareAndSwap(nil, &over) {
+		return // it waits after its next push
+	}
 	for from := t.clock.Elapsed(); t.outruns() && t.clock.Elapsed() < from+maxWait; {
 		t.worker.wakeNow()
 		time.Sleep(time.Millisecond)
 	}
+	t.relief.Store(nil)
+	close(over)
 }
 
 // armEnded arms the timeout, unless another goroutine has armed it meanwhile. Called inside the gate.

@@ -49,7 +49,7 @@ type Timer struct {
 
 	executor *pool.Executor[*Timeout] // nil without WithExecutor
 
-	relief atomic.Pointer[chan struct{}] // if not nil, each goroutine that pushes an ended timeout waits until it is closed; rarely written
+	relief atomic.Pointer[chan struct{}] // if not nil, each goroutine that pushes an ended timeout to arm it again waits until it is closed; rarely written
 
 	// Shared.
 	allTaken chan struct{} // closed when Stop has taken all timeouts

@@ -834,6 +834,8 @@ var mutations = []mutation{
 		`from+maxWait`, `from+10*maxWait`, "TestArmingAgainWaits"},
 	{22, "a goroutine that arms again waits for a worker that is idle", "reset.go", "Timer.waitForRelief",
 		`t.worker.wakeNow()`, ``, "TestAllWaitForRelief"},
+	{3, "a call from the other side of a bubble waits for relief, or others wait for it", "reset.go", "Timer.waitForRelief",
+		`t.clock.Check()`, ``, "TestForeignWaitsForNoRelief"},
 	{3, "time passes in a synctest bubble because a call waits for the worker", "reset.go", "Timer.waitForRelief",
 		`if !t.clock.Monotonic {`, `if false {`, "TestArmingAgainWaits"},
 	{1, "what is due where a span begins waits for the span", "wheel.go", "wheel.advance",
