@@ -28,6 +28,7 @@ func (s *scene) handBefore(slot int) {
 
 // slot returns the slot in which the timeout is.
 func (a *act) slot() int {
+	require.True(a.s, isIdle(a.s.timer.worker.state.Load()), "a round is in progress, and may empty the slot")
 	t := a.s.nursery().table.Load()
 	for i := range t.slots {
 		if t.slots[i].Load() == a.to {
@@ -81,16 +82,17 @@ func (s *scene) large() {
 	s.handBefore(1)
 }
 
-// queued returns an act whose timeout is in the nursery. The worker looks in half a tick. Another timeout is in the nursery.
-func (s *scene) queued(delay time.Duration) *act {
+// queued returns an act whose timeout is in the nursery, and due in an hour. Another one is in the nursery too. The worker watches:
+// for a near timeout it would start a round at once, which could be faster than the rest of the scene.
+func (s *scene) queued() *act {
 	s.prompt = true
 	s.tickAway(2)
 	s.pending(hour)
 	synctest.Wait()
-	return s.pending(delay)
+	return s.pending(hour)
 }
 
-// queuedAlone is like queued, but no other timeout is pending.
+// queuedAlone returns an act whose timeout is in the nursery. No other is pending. The worker looks in half a tick.
 func (s *scene) queuedAlone(delay time.Duration) *act {
 	s.prompt = true
 	s.tickAway(2)
@@ -201,7 +203,7 @@ var _ = scenarios.Add(explore.Scenarios{
 	"SkipCancel": search(timed.Quickly(2), timedAfter, func(s *scene) { s.queuedAlone(hour).met(hour).cancels(); s.race(0) }),
 	"SkipReset":  search(timed.Quickly(2), timedAfter, func(s *scene) { s.queuedAlone(hour).met(hour).resets(0); s.race(0) }),
 	"SkipResetTaken": search(plain.Bounded(3).Quickly(2), timed.Bounded(3),
-		func(s *scene) { s.queued(hour).met(hour).resets(0); s.race(tick) }),
+		func(s *scene) { s.queued().met(hour).resets(0); s.race(tick) }),
 	"SkipStop": search(timed.Quickly(2), timedAfter, func(s *scene) { s.queuedAlone(hour).met(hour); s.stops(); s.race(0) }),
 
 	// A lap makes the nursery grow.
@@ -287,7 +289,7 @@ var _ = scenarios.Add(explore.Scenarios{
 	// The worker takes what is near, while another one comes into the same block, or another round is at work.
 	"NearArm":        search(plain.Bounded(4).Quickly(3), timed, func(s *scene) { s.queuedAlone(0); s.arms(0); s.race(tick) }),
 	"NearArmFar":     search(plain.Bounded(4).Quickly(3), timed, func(s *scene) { s.queuedAlone(0); s.arms(2 * tick); s.race(tick) }),
-	"NearMet":        search(plain.Bounded(4).Quickly(3), timed, func(s *scene) { s.queued(0).met(0); s.race(tick) }),
+	"NearMet":        search(plain.Bounded(4).Quickly(3), timed, func(s *scene) { s.queuedAlone(0).met(0); s.race(tick) }),
 	"NearBoundaries": search(twice.Quickly(1), twiceAfter, func(s *scene) { s.queuedAlone(tick).met(0); s.race(0) }),
 	"NearReset":      search(plain.Bounded(4).Quickly(3), timed, func(s *scene) { s.queuedAlone(2 * tick).resets(0); s.race(tick) }),
 
