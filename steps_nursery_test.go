@@ -96,7 +96,10 @@ func (s *scene) queued() *act {
 func (s *scene) queuedAlone(delay time.Duration) *act {
 	s.prompt = true
 	s.tickAway(2)
+	w := &s.timer.worker
+	w.mu.Lock() // so that the round that this starts finds it canceled; otherwise the worker would watch, as in queued
 	s.pending(hour).cancel()
+	w.mu.Unlock()
 	synctest.Wait()
 	return s.pending(delay)
 }
