@@ -306,9 +306,9 @@ func (t *Timer) relieveInbox(s *stripe) {
 	}
 }
 
-// outruns reports whether more timeouts wait on the inboxes, or are about to be placed, than are pending and fill each inbox
-// twice. So producers arm ended timeouts again, and cancel them, faster than the worker takes them, or have just canceled very
-// many at once.
+// outruns reports whether producers are too far ahead of the worker. They are if the timeouts that wait on inboxes, or are
+// about to be placed, are more than those that are pending, by more than two full inboxes for each stripe. This happens if
+// they arm ended timeouts again and cancel them without a pause, or have just canceled very many.
 func (t *Timer) outruns() bool {
 	tooMany := t.onInboxes() - 2*fullInbox*len(t.queue.stripes)
 	return tooMany > 0 && tooMany > t.Pending()

@@ -82,8 +82,8 @@ func (s *scene) large() {
 	s.handBefore(1)
 }
 
-// queued returns an act whose timeout is in the nursery, and due in an hour. Another one is in the nursery too. The worker watches:
-// for a near timeout it would start a round at once, which could be faster than the rest of the scene.
+// queued returns an act whose timeout is in the nursery and due in an hour. Another one is in the nursery too. The worker watches.
+// So a near timeout would start a round at once, and that could empty the slot before the scene has looked there.
 func (s *scene) queued() *act {
 	s.prompt = true
 	s.tickAway(2)

@@ -49,7 +49,8 @@ type Timer struct {
 
 	executor *pool.Executor[*Timeout] // nil without WithExecutor
 
-	relief atomic.Pointer[chan struct{}] // if not nil, each goroutine that pushes an ended timeout to arm it again waits until it is closed; rarely written
+	// While a goroutine waits for the worker to catch up, its channel, which it closes then: see waitForRelief. Rarely written.
+	relief atomic.Pointer[chan struct{}]
 
 	// Shared.
 	allTaken chan struct{} // closed when Stop has taken all timeouts

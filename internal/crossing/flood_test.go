@@ -261,7 +261,7 @@ func TestArmedAgainByMany(t *testing.T) {
 func armAgainByMany(t *testing.T, threads, computing int) {
 	timer := newTimer(t, hashedwheel.WithTick(10*time.Second))
 	const goroutines = 1000
-	// Each inbox twice what makes it full, and one for each goroutine. Half as much more, because none waits for longer than a second.
+	// Two full inboxes of 1<<12 for each stripe, and one more as reserve, because no goroutine waits for longer than a second.
 	limit := int64(stripesOf(threads)*3<<12 + goroutines)
 	n := testkit.Sized[int64](0, 3_000_000, 20_000_000)
 	if testkit.RaceDetector() {

@@ -822,7 +822,7 @@ var mutations = []mutation{
 		`|| t.relief.Load() != nil`, ``, "TestAllWaitForRelief"},
 	{21, "a goroutine that finds that another waits for relief goes on", "reset.go", "Timer.waitForRelief",
 		`<-*other`, `_ = *other`, "TestAllWaitForRelief"},
-	{22, "those that wait for relief are not told that it is over", "reset.go", "Timer.waitForRelief",
+	{22, "goroutines that wait for the worker to catch up wait forever", "reset.go", "Timer.waitForRelief",
 		`close(over)`, ``, "TestAllWaitForRelief"},
 	{22, "once a goroutine has waited for relief, all that arm again look each time", "reset.go", "Timer.waitForRelief",
 		`t.relief.Store(nil)`, ``, "TestArmingAgainWaits"},
