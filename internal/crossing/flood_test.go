@@ -263,11 +263,11 @@ func armAgainByMany(t *testing.T, threads, computing int) {
 	const goroutines = 1000
 	// Two full inboxes of 1<<12 for each stripe, and one more as reserve, because no goroutine waits for longer than a second.
 	limit := int64(stripesOf(threads)*3<<12 + goroutines)
-	n := testkit.Sized[int64](0, 3_000_000, 20_000_000)
+	n := testkit.Sized[int64](0, 1_000_000, 20_000_000)
 	if testkit.RaceDetector() {
 		n /= 10 // then the worker is ten times as slow
 	}
-	n = max(n, 2*limit)
+	n = max(n, 3*limit/2)
 	var armed, most atomic.Int64
 	var over atomic.Bool
 	var users, others sync.WaitGroup
