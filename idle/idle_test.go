@@ -241,6 +241,24 @@ func TestLateActivity(t *testing.T) {
 	})
 }
 
+// A wrapped connection may return data even after the task has closed it. The connection is counted once.
+func TestActivityAfterTheTask(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimit(t, 100*ms)
+		c, err := l.Conn(new(fake))
+		require.NoError(t, err)
+		pass(boundary(100*ms) + 1)
+		require.EqualValues(t, 1, l.timer.Stats().Expired)
+		require.EqualValues(t, 1, l.NumClosed())
+		_, err = c.Read(make([]byte, 1))
+		require.ErrorIs(t, err, ErrIdle)
+		_, err = c.Write(make([]byte, 1))
+		require.ErrorIs(t, err, ErrIdle)
+		require.ErrorIs(t, c.SetSilence(time.Hour), ErrIdle)
+		require.EqualValues(t, 1, l.NumClosed())
+	})
+}
+
 // While the timer stops, its timeouts are pending and cannot be moved to an earlier deadline. The limit has not ended then. The test
 // runs on real time, because the race needs goroutines that run at the same time.
 func TestSetSilenceWhileTheTimerStops(t *testing.T) {

@@ -1295,7 +1295,7 @@ var mutations = []mutation{
 	{25, "a connection stays open if it was used too late and its task waits", "idle/conn.go", "Conn.end",
 		`if c.timeout.Cancel() {`, `if false {`, "TestLateActivity"},
 	{25, "a connection that was used too late is counted twice", "idle/conn.go", "Conn.end",
-		`if c.over.Swap(true) { return }`, `c.over.Store(true)`, "TestLateActivity TestRace"},
+		`if c.over.Swap(true) { return }`, `c.over.Store(true)`, "TestActivityAfterTheTask"},
 	{25, "a Read drops data after Close", "idle/conn.go", "Conn.putOff",
 		`c.move(now, c.silence) || !c.ended()`, `c.move(now, c.silence)`, "TestDataAfterClose"},
 	{25, "a Read returns data although the limit has ended, because its task has yet to start", "idle/conn.go", "Conn.ended",
