@@ -306,9 +306,9 @@ func (t *Timer) relieveInbox(s *stripe) {
 	}
 }
 
-// outruns reports whether producers are too far ahead of the worker. They are if the timeouts that wait on inboxes, or are
-// about to be placed, are more than those that are pending, by more than two full inboxes for each stripe. This happens if
-// they arm ended timeouts again and cancel them without a pause, or have just canceled very many.
+// outruns reports whether producers are too far ahead of the worker. The inboxes may hold as many timeouts as are pending, and
+// two full inboxes for each stripe in addition. They hold more if ended timeouts are armed again and canceled without a pause,
+// or if very many have just been canceled.
 func (t *Timer) outruns() bool {
 	tooMany := t.onInboxes() - 2*fullInbox*len(t.queue.stripes)
 	return tooMany > 0 && tooMany > t.Pending()
@@ -316,9 +316,9 @@ func (t *Timer) outruns() bool {
 
 // waitForRelief waits until the worker has placed or removed enough. To yield would not be enough: with more threads than
 // processors, the system chooses which thread runs. One goroutine looks every millisecond, and starts a round each time,
-// because the last one may have left many inboxes that are not full. Until that is over, each goroutine that pushes an ended
-// timeout to arm it again waits for it: thousands that looked would leave no processor to the worker, and thousands that went
-// on to their next look would push too many. In a synctest bubble time must not pass, so there waitForRelief only yields.
+// because the last one may have left many inboxes that are not full. Each other goroutine that pushes an ended timeout to
+// arm it again waits for this one. If thousands looked, they would leave no processor to the worker. If thousands went on,
+// they would push too many. In a synctest bubble time must not pass, so there waitForRelief only yields.
 func (t *Timer) waitForRelief() {
 	t.clock.Check()         // otherwise goroutines of the other side could wait on the channel
 	if !t.clock.Monotonic { // in a bubble

@@ -97,7 +97,7 @@ func (s *scene) queuedAlone(delay time.Duration) *act {
 	s.prompt = true
 	s.tickAway(2)
 	w := &s.timer.worker
-	w.mu.Lock() // so that the round that this starts finds it canceled; otherwise the worker would watch, as in queued
+	w.mu.Lock() // the round that pending starts must find it canceled: otherwise the worker would watch, as in queued
 	s.pending(hour).cancel()
 	w.mu.Unlock()
 	synctest.Wait()

@@ -49,7 +49,8 @@ type Timer struct {
 
 	executor *pool.Executor[*Timeout] // nil without WithExecutor
 
-	// While a goroutine waits for the worker to catch up, its channel, which it closes then: see waitForRelief. Rarely written.
+	// Not nil while a goroutine waits for the worker to catch up. This goroutine closes the channel, on which others wait. See
+	// waitForRelief. Rarely written.
 	relief atomic.Pointer[chan struct{}]
 
 	// Shared.

@@ -294,7 +294,7 @@ func armAgainByMany(t *testing.T, threads, computing int) {
 				}
 				if now := armed.Load(); now%10_000 == 0 {
 					queued := timer.Stats().Queued
-					for range 2 { // a goroutine that is stopped while it counts counts too many
+					for range 2 { // Stats may report too many if its goroutine is preempted meanwhile
 						queued = min(queued, timer.Stats().Queued)
 					}
 					most.Store(max(most.Load(), int64(queued)))
